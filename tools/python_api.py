@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, str]] = {
     ),
     "Scenarios and their files": (
         "Event inputs are connected as in [files](file-format.md#events), with a dictionary for a table.",
-        "Scenario load write_scenario read_ssp write_ssp Signals read_signals",
+        "Scenario load write_scenario read_sa read_ssp write_ssp Signals read_signals",
     ),
     "Models": (
         "",

@@ -28,6 +28,7 @@ _HOMES = {
     "engine.resume": "resume",
     "engine.run": "Run",
     "engine.settings": "Settings",
+    "engine.formats.sa": "read_sa",
     "engine.formats.ssp": "read_ssp write_ssp",
     "engine.simulate": "simulate start",
     "master.inputs.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",

@@ -20,6 +20,7 @@ from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.consistent import consistent
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.formats.files import load, write_scenario
+from upbeat.engine.formats.sa import read_sa
 from upbeat.engine.formats.ssp import read_ssp, write_ssp
 from upbeat.engine.nesting.adapted import adapted
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
@@ -222,6 +223,7 @@ __all__ = [
     "plot_map",
     "plot_stability",
     "read",
+    "read_sa",
     "read_signals",
     "read_ssp",
     "resume",

@@ -567,6 +567,7 @@ class _Top(_Level):
             {"step": step},
             (*self._read(), once),
             notes=(f"{it.name} is {it.kind}{order}{shown}",),
+            settles=True,
         )
 
 

@@ -140,8 +140,11 @@ class Master:
         steps = Steps(wiring.registers, wiring.now, wiring.next, block_names(coupled), span)
         blocks, paced = written(self.pace, steps, coupled, wiring)
         pace = paced.pace
-        left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
-        instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
+        left: frozenset[str] = frozenset()
+        instant = Instants()
+        if not blocks.settles:
+            left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
+            instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
         budget = _budget(wiring, blocks, pace, instant)
         program = Program(

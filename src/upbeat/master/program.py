@@ -422,6 +422,8 @@ class Blocks:
     """What a trace may record besides ports."""
     stops: Recordable | None = None
     """See `Program.stops`."""
+    settles: bool = False
+    """Whether the coupling itself lets happen what discrete-event units have to do."""
 
 
 @dataclass(frozen=True)

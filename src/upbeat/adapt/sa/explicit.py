@@ -322,7 +322,7 @@ def _multirate(it: Adapted, rule: MultiRate) -> Adapted:
             value = Binary("+", value, Binary("*", Binary("*", bend, tau), Binary("-", tau, _H)))
             ends.append(Assign(before, slope))
         ends.append(Assign(was, now))
-        outs.append(Assign(port.bound, _convert(value, port, _port_of(it, port.bound), port.at)))
+        outs.append(Assign(port.bound, convert(value, port, port_of(it, port.bound), port.at)))
     if rule.order == 2 and followed:
         control_vars.append(Declared("last_step", Literal(0.0)))
         ends.append(Assign(Ref("last_step"), _H))
@@ -335,7 +335,10 @@ def _multirate(it: Adapted, rule: MultiRate) -> Adapted:
         control=tuple(body),
         in_vars=(*it.in_vars, *in_vars),
         in_rules=replace(old, rules=(*rules, *old.rules)) if rules or it.in_rules else None,
-        inputs=tuple(replace(port, bound=None) if port in followed else port for port in it.inputs),
+        inputs=tuple(
+            replace(port, bound=None, **_like(it, port)) if port in followed else port  # type: ignore[arg-type]
+            for port in it.inputs
+        ),
     )
 
 
@@ -348,8 +351,48 @@ def _triggered(it: Adapted, rule: Triggered) -> Adapted:
         if not ports:
             raise _refuse(rule.at, "'signal' stands for any input, and there are none")
         condition = _joined("or", [mapped(condition, _named("signal", port)) for port in ports])
-    body = (If(condition, tuple(_caught_up(it, Binary("+", _T, _H)))), Return(_H))
+    it, taken = _sampled(it)
+    body = (If(condition, (*taken, *_caught_up(it, Binary("+", _T, _H)))), Return(_H))
     return replace(it, control=body)
+
+
+def _sampled(it: Adapted) -> tuple[Adapted, list[Statement]]:
+    """Inputs reach the units inside when these are executed, and not before; and what takes them there."""
+    it = with_ports(it)
+    assert it.inputs is not None
+    bound = [port for port in it.inputs if port.bound]
+    taken: list[Statement] = []
+    kept, mapped_in = [], []
+    for port in bound:
+        assert port.bound is not None
+        inner = port_of(it, port.bound)
+        now, held = Ref(port.name, it.name), Ref(f"sampled_{port.name}")
+        kind = port.type or (inner.type if inner else "")
+        kept.append(Declared(held.name, now, kind))
+        taken.append(Assign(held, now))
+        mapped_in.append(Assign(port.bound, convert(held, port, inner, port.at)))
+    old = it.in_rules or Rules()
+    rules = (Rule(_TRUE, (), tuple(mapped_in)),) if bound else ()
+    free = tuple(replace(port, **_like(it, port)) for port in it.inputs)  # type: ignore[arg-type]
+    it = replace(
+        it,
+        inputs=tuple(replace(port, bound=None) for port in free),
+        control_vars=(*it.control_vars, *kept),
+        in_rules=replace(old, rules=(*rules, *old.rules)) if rules or it.in_rules else None,
+    )
+    return it, taken
+
+
+def _like(it: Adapted, port: Port) -> dict[str, object]:
+    """What a port says of itself, and else what it is bound to."""
+    inner = port_of(it, port.bound) if port.bound else None
+    if inner is None:
+        return {}
+    return {
+        "unit": port.unit or inner.unit,
+        "type": port.type or inner.type,
+        "initial": port.initial or inner.initial,
+    }
 
 
 def _named(name: str, by: Ref) -> Callable[[Expr], Expr]:
@@ -372,7 +415,9 @@ def _periodic(it: Adapted, rule: Periodic) -> Adapted:
     kept = Declared("ticks", Literal(0.0))
     late = Binary("*", every, Literal(1e-9))
     past = Call("floor", (Binary("+", Binary("/", Binary("-", _T, first), every), Literal(1e-9)),))
+    it, taken = _sampled(it)
     run = (
+        *taken,
         *_caught_up(it, Ref("due")),
         Assign(Ref("ticks"), Binary("+", Ref("ticks"), Literal(1.0))),
         Return(Binary("-", Ref("due"), _T)),
@@ -391,7 +436,8 @@ def _periodic(it: Adapted, rule: Periodic) -> Adapted:
 # Ports and order.
 
 
-def _port_of(it: Adapted, ref: Ref) -> Port | None:
+def port_of(it: Adapted, ref: Ref) -> Port | None:
+    """The port of an inner unit, if there is one."""
     unit = it.unit(ref.owner)
     return unit.port(ref.name) if unit else None
 
@@ -486,7 +532,7 @@ def _order(it: Adapted, cut: frozenset[Ref]) -> list[str]:
 # Units of measure.
 
 
-def _convert(value: Expr, source: Port | None, target: Port | None, at: Place) -> Expr:
+def convert(value: Expr, source: Port | None, target: Port | None, at: Place) -> Expr:
     """`value`, in the unit of `source`, in the unit of `target`."""
     if source is None or target is None or not source.unit or not target.unit or source.unit == target.unit:
         return value
@@ -515,7 +561,7 @@ def _scaled(value: Expr, how: Conversion) -> Expr:
 
 
 def _converted(it: Adapted, wire: Wire, value: Expr) -> Expr:
-    return _convert(value, _port_of(it, wire.source), _port_of(it, wire.target), wire.at)
+    return convert(value, port_of(it, wire.source), port_of(it, wire.target), wire.at)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -554,7 +600,8 @@ class _Reduction:
     """What the control does first, and what it does last."""
     after: list[Statement] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
-    back: dict[str, int] = field(default_factory=dict)
+    back: dict[str, tuple[Ref, int]] = field(default_factory=dict)
+    """What is remembered of the past, and for how many steps."""
     inputs: dict[str, Port] = field(default_factory=dict)
     outputs: dict[str, Port] = field(default_factory=dict)
 
@@ -576,9 +623,18 @@ class _Reduction:
         assert it.outputs is not None
         self.ports(it.inputs, it.outputs)
         self.stop()
-        self.inputs = {port.name: port for port in it.inputs}
-        self.outputs = {port.name: port for port in it.outputs}
+        assert self.it.inputs is not None
+        assert self.it.outputs is not None
+        inputs, outputs = self.with_units(self.it.inputs), self.with_units(self.it.outputs)
+        it = self.it = replace(self.it, inputs=inputs, outputs=outputs)
+        self.inputs = {port.name: port for port in inputs}
+        self.outputs = {port.name: port for port in outputs}
         self.declared()
+        started = tuple(
+            replace(one, value=self.resolve_initial(one.value)) if one.value is not None else one
+            for one in it.control_vars
+        )
+        it = self.it = replace(self.it, control_vars=started)
         control = it.control if it.control is not None else self.default_control()  # rule 11
         in_rules, out_rules = (
             self.lowered(it.in_rules, self.in_rule),
@@ -593,7 +649,7 @@ class _Reduction:
         self.after = list(self.block(tuple(self.after), "Ctrl", set()))
         control = self.block(control, "Ctrl", set())
         self.stop()
-        control = _ended(control, tuple(self.after))
+        control = (*self.moved_on(), *_ended(control, tuple(self.after)))
         self.stop()
         return self.written(in_rules, control, out_rules)
 
@@ -626,7 +682,7 @@ class _Reduction:
             added_in.append(Assign(ref, Ref(port.name, name)))
         for port in it.inputs:
             if port.bound:
-                value = self.convert(Ref(port.name, name), port, _port_of(it, port.bound), port.at)
+                value = self.converted(Ref(port.name, name), port, port_of(it, port.bound), port.at)
                 added_map.append(Assign(port.bound, value))
         for unit in it.inner:  # rules 7 to 9
             for port in unit.outputs:
@@ -634,7 +690,7 @@ class _Reduction:
                 added_stored.append(Assign(ref, Ref(port.name, unit.name)))
         for port in it.outputs:
             if port.bound and (name, port.name) not in self._late:
-                value = self.convert(port.bound, _port_of(it, port.bound), port, port.at)
+                value = self.converted(port.bound, port_of(it, port.bound), port, port.at)
                 added_out.append(Assign(Ref(port.name, name), value))
         done = {one for rule in (*in_rules, *out_rules) if flagged(rule.condition) for one in rule.first}
         added_in = [one for one in added_in if one not in done]
@@ -669,23 +725,18 @@ class _Reduction:
         self.stop()
         _Check(made, self, {ref.name: Ref(name, owner) for (owner, name), ref in store.items()}).all()
         self.stop()
-        return Explicit(made, self.with_units(it.inputs), self.with_units(it.outputs), self.kinds)
+        return Explicit(made, it.inputs, it.outputs, self.kinds)
 
     def with_units(self, ports: Iterable[Port]) -> tuple[Port, ...]:
         """A port that says nothing of its unit and type has those of what it is bound to."""
         found = []
         for port in ports:
-            inner = _port_of(self.it, port.bound) if port.bound else None
-            if inner:
-                said = {"unit": port.unit or inner.unit, "type": port.type or inner.type}
-                found.append(replace(port, initial=port.initial or inner.initial, **said))  # type: ignore[arg-type]
-            else:
-                found.append(port)
+            found.append(replace(port, **_like(self.it, port)))  # type: ignore[arg-type]
         return tuple(found)
 
-    def convert(self, value: Expr, source: Port | None, target: Port | None, at: Place) -> Expr:
+    def converted(self, value: Expr, source: Port | None, target: Port | None, at: Place) -> Expr:
         try:
-            return _convert(value, source, target, at)
+            return convert(value, source, target, at)
         except ScenarioError as error:
             self.problems += error.problems
             return value
@@ -730,7 +781,7 @@ class _Reduction:
                     continue
                 ends.append(inner.port(end.name))
             if len(ends) == 2:
-                self.convert(_H, ends[0], ends[1], wire.at)
+                self.converted(_H, ends[0], ends[1], wire.at)
         targets = [wire.target for wire in it.wires]
         for i, target in enumerate(targets):
             if target in targets[:i]:
@@ -815,7 +866,7 @@ class _Reduction:
 
     def port_kind(self, ref: Ref) -> str:
         port = self.inputs.get(ref.name) or self.outputs.get(ref.name) if ref.owner == self.it.name else None
-        port = port or _port_of(self.it, ref)
+        port = port or port_of(self.it, ref)
         return ("Real" if port.type == "Integer" else port.type) if port else ""
 
     def default_control(self) -> tuple[Statement, ...]:
@@ -940,8 +991,8 @@ class _Reduction:
                 found.append(If(Binary(">=", raw, bound), (Assign(target, Literal(float(number))),)))
             return [Rule(_TRUE, (), tuple(found), at=rule.at)]
         target = Ref(port.name, it.name) if out else port.bound
-        inner = _port_of(it, port.bound)
-        value = self.convert(value, inner if out else port, port if out else inner, rule.at)
+        inner = port_of(it, port.bound)
+        value = self.converted(value, inner if out else port, port if out else inner, rule.at)
         return [Rule(_TRUE, (), (Assign(target, value, at=rule.at),), at=rule.at)]
 
     def out_rule(self, rule: Any, rules: Rules) -> list[Rule]:
@@ -996,8 +1047,8 @@ class _Reduction:
                 ),
             )
             value = Binary("+", port.bound, Binary("*", Ref(slope), Binary("-", _T, Ref(since))))
-            inner = _port_of(self.it, port.bound)
-            value_out = self.convert(value, inner, port, hold.at)
+            inner = port_of(self.it, port.bound)
+            value_out = self.converted(value, inner, port, hold.at)
             self.early.append(self.resolved(Rule(_TRUE, (first,), (), at=rule.at), "MapOut", "Out"))
             found.append(Rule(_TRUE, (), (Assign(Ref(port.name, self.it.name), value_out),), at=rule.at))
         return found
@@ -1025,7 +1076,7 @@ class _Reduction:
                 )
                 rules[i] = replace(rule, first=(*first, *move), second=tuple(keep))
             if port.bound:
-                value = self.convert(port.bound, _port_of(self.it, port.bound), port, port.at)
+                value = self.converted(port.bound, port_of(self.it, port.bound), port, port.at)
                 rules.insert(0, Rule(_TRUE, (Assign(fresh, value),), (), at=port.at))
             found.append(Rule(_TRUE, (), (Assign(Ref(name, owner), late),), at=port.at))
             self.kinds |= {fresh.name: port.type, late.name: port.type}
@@ -1139,7 +1190,7 @@ class _Reduction:
                 one.at, f"'{one.name}' takes {count} argument{'s' if most > 1 else ''}, not {len(one.args)}"
             )
             return one
-        if one.name in _STEPPING and where != "Ctrl":
+        if one.name in (*_STEPPING, "elapsed", "last_execution_time") and where != "Ctrl":
             self.bad(one.at, f"'{one.name}' belongs into the control rules", "Write it there.")
         if one.name in _OF_UNITS:
             unit = one.args[0]
@@ -1165,7 +1216,7 @@ class _Reduction:
             return one
         if one.index and write:
             self.bad(one.at, f"the past of '{one.text}' cannot be changed", "Leave out the index.")
-        return self.past(found, -one.index) if one.index else found
+        return self.past(found, -one.index, where) if one.index else found
 
     def found(self, one: Ref, where: str, local: set[str], write: bool) -> Ref | None:
         it = self.it
@@ -1262,31 +1313,37 @@ class _Reduction:
             )
         return one
 
-    def past(self, ref: Ref, steps: int) -> Ref:
-        """A variable with the value that `ref` had so many steps ago."""
+    def past(self, ref: Ref, steps: int, where: str) -> Ref:
+        """A variable with the value that `ref` had so many steps ago.
+
+        Such variables are moved on when the control begins. In comes before that, when the last one of an
+        input is still the one before; and out rules see outputs that are newer than the control did.
+        """
         if steps > 100:
             self.bad(ref.at, "at most 100 steps are remembered", "Write a smaller index.")
             return ref
+        outside = ref.owner == self.it.name
+        late = where == "In" if outside else bool(ref.owner) and where in ("MapOut", "Out")
         base = variable("past", ref.owner, ref.name) if ref.owner else variable("past", ref.name)
-        held = self.back.get(base, 0)
-        for number in range(held + 1, steps + 1):
-            name = f"{base}_{number}"
-            port = (
-                self.inputs.get(ref.name) or self.outputs.get(ref.name) if ref.owner == self.it.name else None
-            )
-            port = port or _port_of(self.it, ref)
-            start: Expr = (
-                default_of(port)
-                if port
-                else Literal(False)
-                if self.kinds.get(ref.name) == "Boolean"
-                else Literal(0.0)
-            )
-            self.kinds[name] = self.kind_of(ref)
-            self.it = replace(self.it, control_vars=(*self.it.control_vars, Declared(name, start)))
-            self.after.insert(0, Assign(Ref(name), Ref(f"{base}_{number - 1}") if number > 1 else ref))
-        self.back[base] = max(held, steps)
-        return Ref(f"{base}_{steps}", at=ref.at)
+        depth = steps - late
+        _, held = self.back.get(base, (ref, -1))
+        port = self.inputs.get(ref.name) or self.outputs.get(ref.name) if outside else None
+        port = port or port_of(self.it, ref)
+        truth = self.kinds.get(ref.name) == "Boolean" and not ref.owner
+        start = default_of(port) if port else Literal(False) if truth else Literal(0.0)
+        for number in range(held + 1, depth + 1):
+            self.kinds[f"{base}_{number}"] = self.kind_of(ref)
+            more = Declared(f"{base}_{number}", start)
+            self.it = replace(self.it, control_vars=(*self.it.control_vars, more))
+        self.back[base] = (ref, max(held, depth))
+        return Ref(f"{base}_{depth}", at=ref.at)
+
+    def moved_on(self) -> Iterator[Statement]:
+        """Every remembered value becomes one step older."""
+        for base, (ref, depth) in self.back.items():
+            for number in range(depth, 0, -1):
+                yield Assign(Ref(f"{base}_{number}"), Ref(f"{base}_{number - 1}"))
+            yield Assign(Ref(f"{base}_0"), replace(ref, index=0))
 
     # ------------------------------------------------------------------ rule 12
 
@@ -1303,10 +1360,10 @@ class _Reduction:
                 for unit in _stepped(one):
                     for wire in wires.get(unit, ()):
                         if (wire.target.owner, wire.target.name) not in assigned:
-                            value = self.convert(
+                            value = self.converted(
                                 wire.source,
-                                _port_of(self.it, wire.source),
-                                _port_of(self.it, wire.target),
+                                port_of(self.it, wire.source),
+                                port_of(self.it, wire.target),
                                 wire.at,
                             )
                             new.append(Assign(replace(wire.target), value))
@@ -1642,7 +1699,7 @@ class _Check:
             port = self.of.inputs.get(ref.name) or self.of.outputs.get(ref.name)
             return port.unit if port else ""
         if ref.owner:
-            port = _port_of(self.it, ref)
+            port = port_of(self.it, ref)
             return port.unit if port else ""
         for unit in self.it.inner:
             for one in unit.outputs:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from upbeat.adapt.sa.explicit import Explicit, explicit, layers
+from upbeat.adapt.sa.explicit import Explicit, explicit, layers, unit_text
 from upbeat.adapt.sa.parsing import bad, parse, read
 from upbeat.adapt.sa.tree import Adapted, File, Inner, Port, Ref, Wire
 from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
+from upbeat.core.measure import MeasureError, conversion
 
 MOST_FILES = 100
 
@@ -147,17 +148,17 @@ class Library:
             elif (declared := self._declared(inner)) is not None:
                 known = _with_ports(inner, declared.inputs, declared.outputs)
                 known = replace(known, path=inner.path or declared.path)
-            if not known.inputs and not known.outputs:
-                looked = self.look(inner)
-                if looked is None:
-                    names = [one.name for file in self._every() for one in file.fmus]
-                    names += [one.name for file in self._every() for one in file.adaptations]
-                    near = suggest(inner.name, names, "units") if names else ""
-                    what = f"the ports of '{inner.name}' are not known"
-                    hint = "Write 'with input ports …' and 'with output ports …' behind it."
-                    problems.append(bad(inner.at, what, f"{hint} {near}".strip()))
-                else:
-                    known = _with_ports(inner, *looked)
+            looked = self.look(inner) if adapted is None else None
+            if looked is not None:
+                problems += _wrong(known, looked)
+                known = _with_ports(known, *looked)
+            elif not known.inputs and not known.outputs:
+                names = [one.name for file in self._every() for one in file.fmus]
+                names += [one.name for file in self._every() for one in file.adaptations]
+                near = suggest(inner.name, names, "units") if names else ""
+                what = f"the ports of '{inner.name}' are not known"
+                hint = "Write 'with input ports …' and 'with output ports …' behind it."
+                problems.append(bad(inner.at, what, f"{hint} {near}".strip()))
             units.append(known)
         if problems:
             raise ScenarioError(problems)
@@ -196,6 +197,32 @@ def _file(path: Path) -> Path | None:
         return path.resolve() if path.is_file() else None
     except (OSError, ValueError):  # a name that no file can have
         return None
+
+
+def _wrong(inner: Inner, known: Ports) -> Iterator[Problem]:
+    """Where the text and the model itself say different things."""
+    for given, found, kind in ((inner.inputs, known[0], "input"), (inner.outputs, known[1], "output")):
+        by_name = {port.name: port for port in found}
+        for port in given:
+            called = port.alias or port.name
+            model = by_name.get(called)
+            if model is None:
+                yield bad(
+                    port.at, f"'{inner.name}' has no {kind} '{called}'", suggest(called, by_name, f"{kind}s")
+                )
+            elif port.type and model.type and port.type != model.type:
+                what = f"'{inner.name}.{called}' is {model.type}, not {port.type}"
+                yield bad(port.at, what, f"Write {model.type} {port.name}.")
+            elif port.unit and model.unit and not _same(port.unit, model.unit):
+                what = f"'{inner.name}.{called}' is in {model.unit}, not in {port.unit}"
+                yield bad(port.at, what, f"Write {port.name} ({model.unit}).")
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return not conversion(unit_text(one), unit_text(other))
+    except MeasureError:
+        return False
 
 
 def _has(ports: tuple[Port, ...], name: str) -> bool:

@@ -61,6 +61,10 @@ class _Nesting:
         return _Inside(self, chain)
 
     def nested(self, table: Mapping[str, Any], folder: Path | None, chain: tuple[Path, ...]) -> Model:
+        if "sa" in table:
+            from upbeat.engine.formats.sa import sa_model  # few scenarios have any
+
+            return sa_model(table, folder)
         path = _path(table["scenario"], folder)
         engine, flatten = table.get("engine", "auto"), table.get("flatten", True)
         if engine not in get_args(EngineName):

@@ -154,8 +154,8 @@ class Nested:
 
     @property
     def discrete(self) -> bool:
-        """Whether nothing inside moves on its own between events."""
-        return all(
+        """Whether nothing inside moves on its own between events. An adaptation has times of its own."""
+        return self.adaptation is None and all(
             model.discrete if isinstance(model, Nested) else Ability.NEXT_EVENT in model.abilities
             for model in self.whole.units.values()
         )
@@ -304,7 +304,9 @@ class Nested:
     def _reacting(self) -> set[str]:
         """Units that may answer at once to what reaches them: instants happen inside by themselves."""
         units = self.whole.units
-        return set() if self.has_events else {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
+        if self.has_events or self.adaptation is not None:
+            return set()
+        return {u for u in units if Ability.NEXT_EVENT in units[u].abilities}
 
     @property
     def _seen_by_events(self) -> list[tuple[str, str]]:
@@ -319,7 +321,7 @@ class Nested:
         found = {a for a in (Ability.ROLLBACK, Ability.SERIALISE) if all(a in own for own in inside)}
         if self._inside is not None:
             found |= {Ability.NATIVE}
-        if self.has_events or any(Ability.NEXT_EVENT in own for own in inside):
+        if self.has_events or (self.adaptation is None and any(Ability.NEXT_EVENT in own for own in inside)):
             found |= {Ability.NEXT_EVENT}
         running = self.flat.scenario.units.values()  # to which the coupling may have added something
         stops = any(Ability.EARLY_RETURN in model.abilities for model in running)

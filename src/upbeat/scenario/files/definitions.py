@@ -29,11 +29,12 @@ KINDS: dict[str, tuple[str, ...]] = {
     "function": _EQUATIONS,
     "python": PYTHON_KEYS,
     "scenario": ("scenario", "engine", "flatten"),
+    "sa": ("sa", "units", "adaptation", "parameters"),
     "fmu": FMU_KEYS,
     **FRONT_END_KEYS,
 }
 """The kinds of model, and the keys that each of them has."""
-_MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario", "fmu": "file"}
+_MARKS = {"state_machine": "transitions", "ode": "states", "scenario": "scenario", "sa": "sa", "fmu": "file"}
 """The key that tells which kind it is; the first that is there counts."""
 ISOLATION = ("isolation", "deadline", "restart", "keep_every")
 """The keys of any unit or model about a process of its own (see `upbeat.Isolated`)."""
@@ -106,8 +107,8 @@ class Definitions:
         """Whether there are more units than a file may have."""
         return self._units > MOST_UNITS
 
-    def _unit(self, name: str, table: object) -> Model | None:
-        where = ("units", name)
+    def _unit(self, name: str, table: object, where: Where = ()) -> Model | None:
+        where = where or ("units", name)
         if not isinstance(table, Mapping):
             self._problems.add(
                 where, f"unit '{name}' must be a table", f'Write [units.{name}] with model = "…".'
@@ -177,6 +178,11 @@ class Definitions:
             return None
         said = {key: table[key] for key in (ADAPT, *ISOLATION) if key in table and key not in KINDS[kind]}
         rest = {key: value for key, value in table.items() if key != "kind" and key not in said}
+        if kind == "sa" and "units" in rest:
+            inner = self._inner_units(rest["units"], (*where, "units"))
+            if inner is None:
+                return None
+            rest["units"] = inner
         return self._guard(lambda: isolated(self._adapted(self._make(kind, rest), said), said), where)
 
     def _adapted(self, model: Model, table: Table) -> Model:
@@ -191,13 +197,22 @@ class Definitions:
             raise InvalidInput("a unit with adaptations can be run by upbeat.load only")
         return self._nest.adapted(model, given, self._folder)
 
+    def _inner_units(self, table: object, where: Where) -> dict[str, Model] | None:
+        """The units inside an adapted one, by name; None if something is wrong with one of them."""
+        if not isinstance(table, Mapping):
+            self._problems.add(where, "units must be a table", 'Write units = { window = { model = "…" } }.')
+            return None
+        found = {str(name): self._unit(str(name), one, (*where, str(name))) for name, one in table.items()}
+        good = {name: model for name, model in found.items() if model is not None}
+        return good if len(good) == len(found) else None
+
     def _make(self, kind: str, table: dict[str, Any]) -> Model:
         match kind:
             case "ode":
                 return Ode(**{"states": {}, **table})
             case "function":
                 return Function(**table)
-            case "scenario":
+            case "scenario" | "sa":
                 if self._nest is None:
                     raise InvalidInput("a unit that is a scenario itself can be run by upbeat.load only")
                 return self._nest(table, self._folder)

@@ -1,0 +1,548 @@
+"""From explicit form to an `Adaptation`, with models for the units inside.
+
+Variables keep their names where they can. A parameter that says how often a loop goes round is a constant: it
+is changed in the file, or where the file is read (`parameters`), not later. ``return x`` with an x that is
+less than H means what the thesis means by it (assumption 8): the step is made anew with the size x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from upbeat.adapt import adaptation as core
+from upbeat.adapt.sa.explicit import constant, convert, port_of, unit_text
+from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of
+from upbeat.adapt.sa.parsing import bad
+from upbeat.adapt.sa.tree import (
+    Adapted,
+    Assign,
+    Binary,
+    Break,
+    Call,
+    Declared,
+    Do,
+    Expr,
+    File,
+    For,
+    If,
+    Inner,
+    Literal,
+    Port,
+    Ref,
+    Return,
+    Rule,
+    Rules,
+    Statement,
+    Unary,
+    Var,
+    expressions,
+    statements,
+)
+from upbeat.core import expr as trees
+from upbeat.core.abilities import Ability, Model
+from upbeat.core.errors import InvalidInput, ModelError, Problem, ScenarioError, suggest
+from upbeat.core.expr import Op
+from upbeat.core.ports import Causality, Kind
+from upbeat.core.ports import Port as Outer
+
+Make = Callable[[core.Adaptation], Model]
+"""Makes a model of an adaptation; for the layer that can run one."""
+
+_OPS = {
+    **{"or": Op.OR, "and": Op.AND, "<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE, "==": Op.EQ},
+    **{"!=": Op.NE, "+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "/": Op.DIV},
+}
+_CALLS = {
+    **{"floor": Op.FLOOR, "ceil": Op.CEIL, "round": Op.ROUND, "abs": Op.ABS, "min": Op.MIN, "max": Op.MAX},
+    **{"sqrt": Op.SQRT, "exp": Op.EXP, "log": Op.LOG, "sin": Op.SIN, "cos": Op.COS, "tan": Op.TAN},
+}
+_KINDS = {"Boolean": Kind.BOOLEAN, "Integer": Kind.INTEGER, "String": Kind.STRING}
+_TYPES = {Kind.REAL: "Real", Kind.BOOLEAN: "Boolean", Kind.INTEGER: "Integer", Kind.STRING: "String"}
+_TIMES = ("t", "H", "h", "dt")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Which model an inner unit is.
+
+
+def ports_of(model: Model) -> Ports:
+    """The ports of a model, as a text would declare them."""
+    found: dict[Causality, list[Port]] = {Causality.INPUT: [], Causality.OUTPUT: []}
+    for port in model.ports:
+        if port.causality in found and not port.event and port.size is None:
+            value = port.initial[0]
+            start = Literal(value if isinstance(value, (bool, str)) else float(value))
+            unit = port.unit if port.unit and port.unit != "1" else ""
+            found[port.causality].append(Port(port.name, unit, _TYPES[port.kind], start))
+    return tuple(found[Causality.INPUT]), tuple(found[Causality.OUTPUT])
+
+
+@dataclass
+class Models:
+    """The models of inner units: by their way through the adaptations, by name, or by type."""
+
+    given: Mapping[str, Model]
+    folder: Path | None = None
+    used: set[str] = field(default_factory=set)
+
+    def find(self, inner: Inner, path: tuple[str, ...] = ()) -> Model | None:
+        for key in (".".join((*path, inner.name)), inner.name, inner.type):
+            if key in self.given:
+                self.used.add(key)
+                return self.given[key]
+        if inner.path.endswith(".fmu") and self.folder is not None and (self.folder / inner.path).exists():
+            from upbeat.units.fmi.model import Fmu
+
+            return Fmu(self.folder / inner.path)
+        return None
+
+    def look(self, inner: Inner) -> Ports | None:
+        model = self.find(inner)
+        return None if model is None else ports_of(model)
+
+    def unused(self) -> list[str]:
+        return [name for name in self.given if name not in self.used]
+
+
+def adaptation_of(
+    file: Path | str,
+    units: Mapping[str, Model],
+    make: Make,
+    *,
+    name: str = "",
+    parameters: Mapping[str, float | bool] | None = None,
+) -> core.Adaptation:
+    """The adaptation `name` (by default the last) of a file around these units.
+
+    A unit inside another adaptation is given by its way (``"loop_sa.window"``), its name or its type; a
+    unit with a path that leads to an FMU need not be given.
+    """
+    path = Path(file)
+    models = Models(units, path.parent)
+    library = Library(models.look)
+    read = library.load(path)
+    return compiled(library, read.adaptations, models, make, str(file), name=name, parameters=parameters)
+
+
+def compiled(
+    library: Library,
+    adaptations: tuple[Adapted, ...],
+    models: Models,
+    make: Make,
+    source: str,
+    *,
+    name: str = "",
+    parameters: Mapping[str, float | bool] | None = None,
+) -> core.Adaptation:
+    """The chosen one of some adaptations of a library."""
+    known = [one.name for one in adaptations]
+    chosen = [one for one in adaptations if name in ("", one.name, one.type)]
+    if not chosen:
+        what = (
+            f"there is no adaptation '{name}' in {source or 'it'}"
+            if known
+            else f"{source}: there is no adaptation in it"
+        )
+        raise InvalidInput(f"{what}. {suggest(name, known, 'adaptations')}")
+    it = _with_parameters(chosen[-1], parameters or {})
+    (layer,) = all_of(library, File(adaptations=(it,)), source)
+    problems: list[Problem] = []
+    made = _compiled(layer, models, make, problems, ())
+    if unused := models.unused():
+        every = sorted({unit.name for one in layer.all() for unit in one.explicit.it.inner})
+        problems += [
+            Problem(("units", one), f"there is no inner unit '{one}'", suggest(one, every, "inner units"))
+            for one in unused
+        ]
+    if problems or made is None:
+        raise ScenarioError(problems, source)
+    return made
+
+
+def _with_parameters(it: Adapted, given: Mapping[str, float | bool]) -> Adapted:
+    known = {one.name for one in it.params}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidInput(
+                f"there is no parameter '{name}' in {it.name}. {suggest(name, known, 'parameters')}"
+            )
+        if not isinstance(value, (bool, int, float)):
+            raise InvalidInput(f"the parameter '{name}' is a number or true or false, not {value!r}")
+    return replace(
+        it,
+        params=tuple(
+            replace(
+                one,
+                value=Literal(
+                    given[one.name] if isinstance(given[one.name], bool) else float(given[one.name])
+                ),
+            )
+            if one.name in given
+            else one
+            for one in it.params
+        ),
+    )
+
+
+def _compiled(
+    layer: Layer, models: Models, make: Make, problems: list[Problem], path: tuple[str, ...]
+) -> core.Adaptation | None:
+    units: dict[str, Model] = {}
+    for inner in layer.explicit.it.inner:
+        if (model := models.find(inner, path)) is None and inner.name in layer.inside:
+            made = _compiled(layer.inside[inner.name], models, make, problems, (*path, inner.name))
+            model = None if made is None else make(made)
+            if made is None:
+                continue
+        if model is None:
+            where = f" ('{inner.path}' is not there)" if inner.path else ""
+            problems.append(
+                bad(
+                    inner.at,
+                    f"nobody says what the inner unit '{inner.name}' is{where}",
+                    f"Give it: units = {{ {inner.name} = … }}.",
+                )
+            )
+            continue
+        units[inner.name] = model
+    if len(units) < len(layer.explicit.it.inner):
+        return None
+    try:
+        return _Compiler(layer, units, problems).made()
+    except ModelError as error:
+        problems.append(bad(layer.explicit.it.at, str(error)))
+    except ScenarioError as error:
+        problems += error.problems
+    return None
+
+
+# ----------------------------------------------------------------------------------------------------
+
+
+class _Compiler:
+    def __init__(self, layer: Layer, units: dict[str, Model], problems: list[Problem]) -> None:
+        self.it = layer.explicit.it
+        self.of = layer.explicit
+        self.units = units
+        self.problems = problems
+        self.names: dict[str, str] = {}
+        taken = {*_TIMES, *(port.name for port in (*self.of.inputs, *self.of.outputs))}
+        it = self.it
+        locals_ = [
+            item for one in statements(it.control or ()) if isinstance(one, Var) for item in one.declared
+        ]
+        loops = [Declared(one.variable) for one in statements(it.control or ()) if isinstance(one, For)]
+        for one in (*it.params, *it.in_vars, *it.out_vars, *it.control_vars, *locals_, *loops):
+            if one.name in self.names:
+                continue
+            name = one.name.replace("__", "_").replace("__", "_")
+            while name in taken:
+                name = f"{name}_"[:-1] + "_v" if name.endswith("_") else f"{name}_v"
+            self.names[one.name] = name
+            taken.add(name)
+        self.alias = {
+            (unit.name, port.name): port.alias or port.name
+            for unit in it.inner
+            for port in (*unit.inputs, *unit.outputs)
+        }
+        self.fixed = self._fixed()
+        self.able = {name: model.abilities for name, model in units.items()}
+        self.back = all(Ability.ROLLBACK in able for able in self.able.values())
+        self.whole = self._whole()
+        self.sizes: dict[int, str] = {}
+        """The variables with the sizes of steps that are made inside expressions."""
+
+    def _fixed(self) -> dict[str, float]:
+        """Parameters in bounds of loops, and all that these are made of."""
+        used: set[str] = set()
+        waiting: list[Expr] = []
+        for one in statements(self.it.control or ()):
+            if isinstance(one, For):
+                waiting += [one.first, one.last]
+        values = {one.name: one.value for one in self.it.params}
+        while waiting:
+            for ref in expressions(waiting.pop()):
+                if isinstance(ref, Ref) and ref.name in values and ref.name not in used:
+                    used.add(ref.name)
+                    value = values[ref.name]
+                    waiting += [value] if value is not None else []
+        return {name: constant(Ref(name), self.it) or 0.0 for name in used}
+
+    def _whole(self) -> set[str]:
+        """Local variables that are the size H for certain: of steps of units that never stop early."""
+        early = {Ability.EARLY_RETURN, Ability.NEXT_EVENT}
+        count: dict[str, int] = {}
+        found: set[str] = set()
+        for one in statements(self.it.control or ()):
+            targets = [item.name for item in one.declared] if isinstance(one, Var) else []
+            targets += [one.target.name] if isinstance(one, Assign) and not one.target.owner else []
+            for name in targets:
+                count[name] = count.get(name, 0) + 1
+            for item in one.declared if isinstance(one, Var) else ():
+                match item.value:
+                    case Call(name="do_step", args=(Ref(name=unit), _, Ref(name="H"))):
+                        if not self.able[unit] & early:
+                            found.add(item.name)
+        return {name for name in found if count[name] == 1}
+
+    # ------------------------------------------------------------------ all of it
+
+    def made(self) -> core.Adaptation | None:
+        it, of = self.it, self.of
+        before = len(self.problems)
+        self._check_rollback()
+        if len(self.problems) > before:
+            return None
+        ports = [self._outer(port, Causality.INPUT) for port in of.inputs]
+        ports += [self._outer(port, Causality.OUTPUT) for port in of.outputs]
+        for one in it.params:
+            if one.name in self.fixed:
+                continue
+            value = constant(one.value, it) if one.value is not None else None
+            if value is None:
+                self.problems.append(
+                    bad(
+                        one.at,
+                        f"the value of the parameter '{one.name}' must be known now",
+                        "Write a number.",
+                    )
+                )
+                value = 0.0
+            kind = self._kind(one.name)
+            start = (bool(value) if kind is Kind.BOOLEAN else value,)
+            ports.append(Outer(self.names[one.name], Causality.PARAMETER, kind, start=start))
+        init: list[core.Statement] = []
+        stored = [
+            tuple(self._stored(one, init) for one in group)
+            for group in (it.in_vars, it.control_vars, it.out_vars)
+        ]
+        control = tuple(self._block(it.control or ()))
+        made = core.Adaptation(
+            self.units,
+            tuple(ports),
+            connections={
+                f"{w.target.owner}.{self._port(w.target)}": self._linked(w.source, w.target) for w in it.wires
+            },
+            in_rules=self._rules(it.in_rules),
+            control=control,
+            out_rules=self._rules(it.out_rules),
+            inputs=stored[0],
+            controls=stored[1],
+            outputs=stored[2],
+            init=tuple(init),
+            reactive=it.reactive,
+            mealy=it.mealy is not False,
+            delayed=frozenset(unit.name for unit in it.inner if unit.reactive is False),
+            name=it.name,
+        )
+        return made
+
+    def _check_rollback(self) -> None:
+        """Units that are set back need rollback."""
+        calls = [
+            one for one in expressions(tuple(statements(self.it.control or ()))) if isinstance(one, Call)
+        ]
+        back = [(call.args[0].name, call) for call in calls if call.name in ("save_state", "rollback")]  # type: ignore[union-attr]
+        every = [call for call in calls if call.name == "discard"]
+        for name, able in self.able.items():
+            found = [call for unit_name, call in back if unit_name == name] or every
+            if found and Ability.ROLLBACK not in able:
+                what = f"'{name}' cannot be set back to an earlier state, and '{found[0].name}' needs that"
+                hint = "Take a model with rollback, or adapt it first so that it has one."
+                self.problems.append(bad(found[0].at, what, hint))
+
+    def _outer(self, port: Port, causality: Causality) -> Outer:
+        kind = _KINDS.get(port.type, Kind.REAL)
+        value = port.initial.value if isinstance(port.initial, Literal) else None
+        start = None if value is None else ((bool(value),) if kind is Kind.BOOLEAN else (value,))
+        return Outer(port.name, causality, kind, unit=unit_text(port.unit) or None, start=start)
+
+    def _kind(self, name: str) -> Kind:
+        return _KINDS.get(self.of.kinds.get(name, ""), Kind.REAL)
+
+    def _port(self, ref: Ref) -> str:
+        return self.alias[ref.owner, ref.name]
+
+    def _linked(self, source: Ref, target: Ref) -> trees.Expr:
+        ends = [
+            next(p for p in self.units[r.owner].ports if p.name == self._port(r)) for r in (source, target)
+        ]
+        plain = trees.Name(f"{source.owner}.{self._port(source)}")
+        if all(end.unit for end in ends):
+            return plain  # and whoever reads the connection converts it
+        return self._expr(convert(source, port_of(self.it, source), port_of(self.it, target), target.at))
+
+    def _stored(self, one: Declared, init: list[core.Statement]) -> core.Stored:
+        kind, name = self._kind(one.name), self.names[one.name]
+        if one.value is None:
+            return core.Stored(name, 0.0, kind)
+        params = {p.name for p in self.it.params}
+        if all(ref.name in params for ref in expressions(one.value) if isinstance(ref, Ref)):
+            value = constant(one.value, self.it)
+            refs = any(isinstance(ref, Ref) and ref.name not in self.fixed for ref in expressions(one.value))
+            return core.Stored(name, self._expr(one.value) if refs or value is None else value, kind)
+        init.append(core.Assign(name, self._expr(one.value)))
+        return core.Stored(name, 0.0, kind)
+
+    def _rules(self, rules: Rules | None) -> tuple[core.Rule, ...]:
+        found = []
+        for rule in rules.rules if rules else ():
+            assert isinstance(rule, Rule)
+            first, second = tuple(self._block(rule.first)), tuple(self._block(rule.second))
+            found.append(core.Rule(first, second, self._expr(rule.condition)))
+        return tuple(found)
+
+    # ------------------------------------------------------------------ statements
+
+    def _block(self, found: Iterable[Statement]) -> Iterator[core.Statement]:
+        for one in found:
+            yield from self._statement(one)
+
+    def _statement(self, one: Statement) -> Iterator[core.Statement]:
+        match one:
+            case Var(declared=declared):
+                for item in declared:
+                    yield from self._local(item)
+            case Assign(target=target, value=value):
+                name = self.names[target.name] if not target.owner else self._outside(target)
+                match value:
+                    case Call(name="do_step", args=(Ref(name=unit), start, by)) if not target.owner:
+                        yield from self._step(unit, start, by, name)
+                    case Call(name="get_next_time_step", args=(Ref(name=unit),)) if not target.owner:
+                        yield core.NextStep(unit, name)
+                    case _:
+                        yield from self._before(value)
+                        yield core.Assign(name, self._expr(value))
+            case If(condition=condition, then=then, otherwise=otherwise):
+                yield from self._before(condition)
+                made = self._expr(condition)
+                yield core.When(made, tuple(self._block(then)), tuple(self._block(otherwise)))
+            case For():
+                yield self._loop(one)
+            case Break():
+                yield core.Break()
+            case Return(value=value):
+                yield from self._before(value)
+                yield from self._return(value)
+            case Do(call=call):
+                yield from self._do(call)
+
+    def _outside(self, ref: Ref) -> str:
+        return ref.name if ref.owner == self.it.name else f"{ref.owner}.{self._port(ref)}"
+
+    def _local(self, item: Declared) -> Iterator[core.Statement]:
+        name, kind = self.names[item.name], self._kind(item.name)
+        match item.value:
+            case None:
+                yield core.Local(name, 0.0, kind)
+            case Call(name="do_step", args=(Ref(name=unit), start, by)):
+                if item.name in self.whole:
+                    yield core.Step(unit, self._expr(start), self._expr(by))
+                    yield core.Local(name, trees.Name("H"), kind)
+                    return
+                yield core.Local(name, 0.0, kind)
+                yield from self._step(unit, start, by, name)
+            case Call(name="get_next_time_step", args=(Ref(name=unit),)):
+                yield core.Local(name, 0.0, kind)
+                yield core.NextStep(unit, name)
+            case value:
+                yield from self._before(value)
+                yield core.Local(name, self._expr(value), kind)
+
+    def _step(self, unit: str, start: Expr, by: Expr, to: str | None) -> Iterator[core.Statement]:
+        yield from self._before(start)
+        yield from self._before(by)
+        yield core.Step(unit, self._expr(start), self._expr(by), to)
+
+    def _do(self, call: Call) -> Iterator[core.Statement]:
+        unit = call.args[0].name if isinstance(call.args[0], Ref) else ""
+        match call.name:
+            case "do_step":
+                yield from self._step(unit, call.args[1], call.args[2], None)
+            case "save_state":
+                yield core.SaveState(unit)
+            case "rollback":
+                yield core.Rollback(unit)
+            case "discard":
+                yield from self._before(call.args[0])
+                yield core.Discard(self._expr(call.args[0]))
+
+    def _loop(self, one: For) -> core.Statement:
+        first, last = (int(constant(end, self.it) or 0.0) for end in (one.first, one.last))
+        name = self.names[one.variable]
+        body = tuple(self._block(one.body))
+        index = name
+        if first:
+            index = f"{name}_index"
+            body = (core.Local(name, trees.Name(index) + float(first)), *body)
+        inside = tuple(statements(one.body))
+        solves = any(isinstance(i, Break) for i in inside) and any(
+            isinstance(i, Do) and i.call.name == "rollback" for i in inside
+        )
+        what = (
+            f"the iteration in {self.it.name} (line {one.at.line})"
+            if one.at.line
+            else f"the iteration in {self.it.name}"
+        )
+        return core.Loop(last - first, body, index, exhausted="fail" if solves else "accept", what=what)
+
+    def _return(self, value: Expr) -> Iterator[core.Statement]:
+        if self._is_whole(value):
+            yield core.Return()
+            return
+        made = self._expr(value)
+        if self.back:
+            shorter = trees.apply(Op.LT, made, trees.Name("H") * (1.0 - 1e-9))
+            yield core.When(shorter, (core.Discard(made),), (core.Return(),))
+        else:
+            yield core.Return(made)
+
+    def _is_whole(self, value: Expr) -> bool:
+        match value:
+            case Ref(name="H", owner=""):
+                return True
+            case Ref(owner=""):
+                return value.name in self.whole
+            case Call(name="min", args=args):
+                return all(map(self._is_whole, args))
+        return False
+
+    # ------------------------------------------------------------------ expressions
+
+    def _before(self, value: Expr) -> Iterator[core.Statement]:
+        """Steps inside an expression come before it, in their order; their sizes go to variables."""
+        for call in expressions(value):
+            if isinstance(call, Call) and call.name in ("do_step", "get_next_time_step"):
+                name = self.sizes[id(call)] = f"size_{len(self.sizes) + 1}"
+                unit = call.args[0].name if isinstance(call.args[0], Ref) else ""
+                yield core.Local(name, 0.0)
+                if call.name == "do_step":
+                    yield core.Step(unit, self._expr(call.args[1]), self._expr(call.args[2]), name)
+                else:
+                    yield core.NextStep(unit, name)
+
+    def _expr(self, value: Expr) -> trees.Expr:
+        match value:
+            case Literal(value=found):
+                return trees.Number(float(found or 0.0) if not isinstance(found, str) else 0.0)
+            case Ref(owner=""):
+                if value.name in self.fixed:
+                    return trees.Number(self.fixed[value.name])
+                return trees.Name(self.names.get(value.name, value.name))
+            case Ref():
+                return trees.Name(self._outside(value))
+            case Unary(op=op, arg=arg):
+                return trees.apply(Op.NOT if op == "not" else Op.NEG, self._expr(arg))
+            case Binary(op=op, left=left, right=right):
+                return trees.apply(_OPS[op], self._expr(left), self._expr(right))
+            case Call(name="is_close", args=args):
+                return core.is_close(*map(self._expr, args))
+            case Call(name="last_execution_time", args=(Ref(name=unit),)):
+                return core.own_time(unit)
+            case Call(name="do_step" | "get_next_time_step"):
+                return trees.Name(self.sizes[id(value)])
+            case Call(name=name, args=args):
+                return trees.apply(_CALLS[name], *map(self._expr, args))
+        raise AssertionError(value)

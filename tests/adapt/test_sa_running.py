@@ -1,0 +1,270 @@
+"""Adaptations in the baseSA language, run: against closed forms and loops by hand, on both engines."""
+
+from __future__ import annotations
+
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from strategies import on_engine
+
+POWER_WINDOW = Path(__file__).parents[2] / "examples" / "power_window"
+
+
+def ran(scenario: up.Scenario, **more: Any) -> up.Trace:
+    """On both engines, which agree to the last bit."""
+    settings = {"pace": 0.1, "until": 1.0, "coupling": up.GaussSeidel(), "inputs": "linear", **more}
+    first, second = (
+        up.simulate(on_engine(engine, scenario), engine=engine, **settings)
+        for engine in ("interpret", "native")
+    )
+    for name in first:
+        assert np.array_equal(first[name], second[name]), name
+    return first
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    def made(text: str, **more: Any) -> up.Model:
+        file = tmp_path / "it.sa"
+        file.write_text(text)
+        parameters = more.pop("parameters", None)
+        return up.read_sa(file, more, parameters=parameters)
+
+    return made
+
+
+RAMP = up.Ode({"x": "1"}, outputs=["x"])
+LAG = up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"], solver=up.RK4(20))
+HEAD = "semantic adaptation reactive moore S s\n"
+ONE = f"{HEAD}for inner fmu A a with input ports u with output ports x\n"
+
+
+def test_units_of_measure_and_signs(read: Any) -> None:
+    text = """semantic adaptation reactive mealy S s
+        for inner fmu A a with input ports u (km) with output ports y (cm), z
+        input ports u (m) -> a.u
+        output ports far (m) <- a.y, back
+        out rules { true -> { } --> { s.back := -a.z; }; }"""
+    inner = up.Function(
+        inputs={"u": {"unit": "km"}}, outputs={"y": {"value": "100*u", "unit": "cm"}, "z": "u"}
+    )
+    trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=inner)}, {"s.u": "r.x"}))
+    np.testing.assert_allclose(trace["s.far"], trace["time"] / 1000, rtol=1e-12)
+    np.testing.assert_allclose(trace["s.back"], -trace["time"] / 1000, rtol=1e-12)
+
+
+def exact_lag(x: float, u: float, h: float) -> float:
+    return u + (x - u) * exp(-h)
+
+
+@pytest.mark.parametrize("order", ["no", "first order", "second order"])
+def test_multi_rate_against_a_loop_by_hand(read: Any, order: str) -> None:
+    """The unit makes four steps with its input held; what it is held at is interpolated."""
+    model = read(f"{ONE}multiply rate 4 times with {order} interpolation", a=LAG)
+    square = up.Ode({"x": "2*time"}, outputs=["x"], solver=up.RK4(20))
+    trace = ran(up.Scenario({"r": square, "s": model}, {"s.u": "r.x"}))
+    x, found = 0.0, [0.0]
+    for k in range(10):
+        start, end, before = (k * 0.1) ** 2, ((k + 1) * 0.1) ** 2, ((k - 1) * 0.1) ** 2
+        for i in range(1, 5):
+            tau = i * 0.025
+            u = end if order == "no" else start + (end - start) / 0.1 * tau
+            if order == "second order" and k > 0:
+                u += ((end - start) / 0.1 - (start - before) / 0.1) / 0.2 * tau * (tau - 0.1)
+            x = exact_lag(x, u, 0.025)
+        found.append(x)
+    np.testing.assert_allclose(trace["s.x"], found, atol=1e-9)
+
+
+def test_successive_substitution_solves_the_loop(read: Any) -> None:
+    """y = cos z + u and z = y/3, with u of the outside: the fixed point of each step, for either signal."""
+    from scipy.optimize import brentq
+
+    inner = {
+        "a": up.Function(inputs=["z", "u"], outputs={"y": "cos(z) + u"}),
+        "b": up.Function(inputs=["y"], outputs={"z": "y/3"}),
+    }
+    for signal in ("a.y", "b.z"):
+        text = f"""{HEAD}for inner fmu A a with input ports z, u with output ports y
+            for inner fmu B b with input ports y with output ports z
+            with a.y -> b.y with b.z -> a.z
+            successive substitution starts at {signal} with absolute tolerance = 1e-12
+            multiply rate 2 times with first order interpolation"""
+        trace = ran(up.Scenario({"r": RAMP, "s": read(text, **inner)}, {"s.u": "r.x"}), until=0.5)
+        for t, y in zip(trace["time"][1:], trace["s.y"][1:], strict=True):
+            assert y == pytest.approx(
+                brentq(lambda v, t=t: np.cos(v / 3) + t - v, 0, 3, xtol=1e-14), rel=1e-6
+            )
+
+
+def test_a_loop_that_does_not_converge_ends_the_run(read: Any) -> None:
+    text = f"""{HEAD}for inner fmu A a with input ports z with output ports y
+        for inner fmu B b with input ports y with output ports z
+        with a.y -> b.y with b.z -> a.z
+        successive substitution starts at a.y"""
+    inner = {
+        "a": up.Function(inputs=["z"], outputs={"y": "1 - 2*z"}),
+        "b": up.Function(inputs=["y"], outputs={"z": "y"}),
+    }
+    with pytest.raises(up.RunError, match="the iteration in s"):
+        up.simulate(up.Scenario({"s": read(text, **inner)}), pace=0.1, until=1.0, coupling=up.GaussSeidel())
+
+
+def test_a_delay_shows_the_value_of_one_step_ago(read: Any) -> None:
+    gain = up.Function(inputs=["u"], outputs={"x": "2*u"})
+    text = f"{ONE}output ports x out rules {{ delay at x; }}"
+    trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=gain)}, {"s.u": "r.x"}))
+    np.testing.assert_allclose(trace["s.x"][2:], 2 * trace["time"][1:-1], atol=1e-12)
+
+
+def test_periodic_execution_samples_at_its_own_times(read: Any) -> None:
+    gain = up.Function(inputs=["u"], outputs={"x": "u"})
+    model = read(f"{ONE}periodic every 0.25", a=gain)
+    trace = ran(up.Scenario({"r": RAMP, "s": model}, {"s.u": "r.x"}))
+    expected = [0.25 * np.floor((t + 1e-9) / 0.25) for t in trace["time"]]
+    np.testing.assert_allclose(trace["s.x"], expected, atol=1e-9)
+
+
+def test_triggered_execution_waits_for_its_condition(read: Any) -> None:
+    model = read(f"{ONE}triggered by u > 0.55", a=up.Function(inputs=["u"], outputs={"x": "u"}))
+    trace = ran(up.Scenario({"r": RAMP, "s": model}, {"s.u": "r.x"}))
+    late = trace["time"] > 0.55
+    np.testing.assert_allclose(trace["s.x"], np.where(late, trace["time"], 0.0), atol=1e-12)
+
+
+def test_stairs_zones_and_the_past(read: Any) -> None:
+    inner = up.Function(inputs=["u", "v", "w"], outputs={"x": "u", "y": "v", "z": "w"})
+    text = f"""{HEAD}for inner fmu A a with input ports u, v, w with output ports x, y, z
+        input ports u, v
+        in rules {{ quantize u every 0.2 with offset 0.05; quantize(v, "low", 0.35, "middle", 0.75, "high");
+                    true -> {{ }} --> {{ a.w := v[prev]; }}; }}"""
+    trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=inner)}, {"s.u": "r.x", "s.v": "r.x"}))
+    t = trace["time"]
+    np.testing.assert_allclose(trace["s.x"], np.floor((t - 0.05) / 0.2) * 0.2 + 0.05, atol=1e-12)
+    assert trace["s.y"].tolist() == [float(int(v >= 0.35) + int(v >= 0.75)) for v in t]
+    np.testing.assert_allclose(trace["s.z"][1:], t[:-1], atol=1e-12)
+
+
+def test_a_crossing_is_located_inside_a_step(read: Any) -> None:
+    """The inner unit counts the time since it was told: it is told when the ramp passes 0.55, not at 0.6."""
+    text = f"""{HEAD}for inner fmu A a with input ports on with output ports x
+        input ports level
+        in rules with crossing absolute tolerance = 1e-9 {{
+            level >! 0.55 -> a.on := 1.0; otherwise -> a.on := 0.0; }}"""
+    counter = up.Ode({"x": "on"}, inputs=["on"], outputs=["x"], solver=up.RK4(20))
+    trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=counter)}, {"s.level": "r.x"}))
+    assert trace["s.x"][-1] == pytest.approx(0.05, abs=1e-8)  # from 0.5 to 0.55, the step that ends there
+
+
+def test_first_order_hold_goes_on_between_executions(read: Any) -> None:
+    gain = up.Function(inputs=["u"], outputs={"x": "u"})
+    text = f"{ONE}periodic every 0.2 out rules with first order hold {{ true -> {{ }} --> {{ }}; }}"
+    trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=gain)}, {"s.u": "r.x"}))
+    np.testing.assert_allclose(trace["s.x"][3:], trace["time"][3:], atol=1e-9)
+
+
+def test_state_machines_inside_react_and_wait(read: Any) -> None:
+    """A state machine that is on for 0.25 after its input rises, executed when that changes or it is due."""
+    machine = up.StateMachine(
+        inputs={"go": {"kind": "boolean"}},
+        initial="off",
+        states=["off", "on", "done"],
+        transitions=[
+            {"from": "off", "to": "on", "when": "go"},
+            {"from": "on", "to": "done", "after": 0.25},
+        ],
+        outputs={"lit": {"value": "state == 'on'", "kind": "boolean"}},
+    )
+    text = f"{HEAD}for inner fmu A a with input ports Boolean go with output ports Boolean lit"
+    ramp = up.Function(outputs={"go": {"value": "time >= 0.3", "kind": "boolean"}})
+    trace = ran(up.Scenario({"r": ramp, "s": read(text, a=machine)}, {"s.go": "r.go"}))
+    lit = trace["time"][np.asarray(trace["s.lit"], dtype=bool)]
+    assert lit.min() == pytest.approx(0.3)
+    assert lit.max() == pytest.approx(0.4)
+
+
+def test_parameters_and_names_of_the_fmu(read: Any) -> None:
+    text = """semantic adaptation S s
+        for inner fmu A a with input ports Real v "u" with output ports Real w "x"
+        param Real K := 2.0, N := 3;
+        control { for (var i in 0 .. N) { do_step(a, t + i * H / N, H / N); } return H; }
+        in rules { true -> { } --> { a.v := K * v; }; }
+        input ports v"""
+    gain = up.Function(inputs=["u"], outputs={"x": "u"})
+    model = read(text, a=gain, parameters={"K": 5.0, "N": 4})
+    assert [port.name for port in model.ports][:2] == ["v", "w"]
+    trace = ran(up.Scenario({"r": RAMP, "s": model}, {"s.v": "r.x"}))
+    np.testing.assert_allclose(trace["s.w"], 5 * trace["time"], atol=1e-12)
+    assert model.with_values({"K": 7.0}).ports  # which is no part of a loop, and can still be changed
+    with pytest.raises(up.ModelError, match="no parameter 'N'"):
+        model.with_values({"N": 7})
+
+
+class _Plain:
+    """A unit that cannot be set back."""
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.u = coefficients[0]
+
+    def get(self, port: str) -> float:
+        return getattr(self, "u", 0.0)
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        return to
+
+
+def test_what_is_wrong_with_the_units_is_told_at_its_place(read: Any) -> None:
+    plain = up.PythonUnit(_Plain, inputs=["u"], outputs=["x"])
+    text = f"{ONE}control {{\n save_state(a); do_step(a, t, H); rollback(a); return H; }}"
+    with pytest.raises(up.ScenarioError, match=r"line 4, column 2: 'a' cannot be set back"):
+        read(text, a=plain)
+    with pytest.raises(up.ScenarioError, match="line 2, column 1: nobody says what the inner unit 'a' is"):
+        read(ONE)
+    with pytest.raises(up.ScenarioError, match="there is no inner unit 'b'"):
+        read(ONE, a=LAG, b=LAG)
+    with pytest.raises(up.ScenarioError, match="line 2, column 36: 'a' has no input 'u'"):
+        read(ONE, a=RAMP)
+    with pytest.raises(up.ScenarioError, match="is Real, not Boolean"):
+        read(ONE.replace("ports u", "ports Boolean u"), a=LAG)
+    with pytest.raises(up.InvalidInput, match="no parameter 'Q'"):
+        read(ONE, a=LAG, parameters={"Q": 1})
+    metres = up.Function(inputs={"u": {"unit": "m"}}, outputs={"x": "u"})
+    with pytest.raises(up.ScenarioError, match=r"'a.u' is in m, not in cm"):
+        read(ONE.replace("ports u", "ports u (cm)"), a=metres)
+
+
+FILE = """upbeat = 1
+units.r = { states = { x = "1" }, outputs = ["x"] }
+units.s = { sa = "it.sa", units = { a = { inputs = ["u"], outputs = { x = "2*u" } } } }
+connections = { "s.u" = "r.x" }
+master = { step = 0.1, coupling = "gauss_seidel" }
+run.until = 1.0
+"""
+
+
+def test_in_scenario_files(tmp_path: Path) -> None:
+    (tmp_path / "it.sa").write_text(ONE)
+    (tmp_path / "it.toml").write_text(FILE)
+    trace = up.load(tmp_path / "it.toml").run()
+    assert trace["s.x"][-1] == pytest.approx(2.0)
+    (tmp_path / "it.toml").write_text(FILE.replace("a = {", "b = {"))
+    with pytest.raises(up.ScenarioError, match=r"nobody says what the inner unit 'a' is"):
+        up.load(tmp_path / "it.toml")
+    (tmp_path / "it.toml").write_text(FILE.replace('x = "2*u"', 'x = "2*v"'))
+    with pytest.raises(up.ScenarioError, match=r"units › s › units › a"):
+        up.load(tmp_path / "it.toml")
+    (tmp_path / "it.toml").write_text(FILE.replace("it.sa", "that.sa"))
+    with pytest.raises(up.ScenarioError, match=r"that.sa"):
+        up.load(tmp_path / "it.toml")
+
+
+def test_the_power_window_is_sound() -> None:
+    from upbeat.adapt.sa.loading import checked
+
+    for file in sorted(POWER_WINDOW.glob("*.sa")):
+        assert checked(file)
