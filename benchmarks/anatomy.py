@@ -4,9 +4,9 @@
 
 Files and lines are those of `src` and `native` (tests apart). README's `damped.toml` is run as a user does,
 under a profiler: which functions of ours it passes before its first step, in how many files, which modules it
-imports, and how often it builds its program. What a new pace, instruction or kind of unit touches is counted
-by one that is there: the files that speak of it by name, without its own. The cost of running again is what
-a short run with other parameters takes beyond the steps themselves.
+imports, and how often it builds its program. What a new built-in pace, instruction or kind of unit touches is
+counted in the diffs of `docs/extending`, which a test applies and runs (tests/test_extending.py). The cost
+of running again is what a short run with other parameters takes beyond the steps themselves.
 """
 
 from __future__ import annotations
@@ -33,12 +33,6 @@ GOALS = {
     "touches pace": 4,
     "touches instruction": 8,
     "touches unit": 6,
-}
-# Names that occur as nothing but the thing itself, in Python and in C++.
-EXAMPLES = {
-    "pace": r"\bMonitored\b|\bmonitored\b",
-    "instruction": r"\bJump\b|\bjump_instruction\b|Op::jump\b|\bJUMP\b",
-    "unit": r"\bStateMachine\b|\bstate_machine\b",
 }
 WATCHED = r"""
 import json, sys
@@ -114,18 +108,10 @@ def walked() -> dict[str, int]:
     return json.loads(said.stdout.splitlines()[-1])
 
 
-def touched(pattern: str) -> list[str]:
-    """Files of ours that speak of it, but the one that is named after it."""
-    word = re.compile(pattern)
-    own = {name.lower() for name in re.findall(r"[A-Za-z_]{4,}", pattern)}
-    return [
-        str(path.relative_to(ROOT))
-        for path in sources("src", ".py", ".pyi") + sources("native", ".cpp", ".hpp")
-        if "tests" not in path.parts
-        and path.stem not in own
-        and not own & set(path.parts)
-        and word.search(path.read_text())
-    ]
+def touched() -> dict[str, int]:
+    """How many files each of the diffs that add something built-in touches, its own included."""
+    diffs = sorted((ROOT / "docs" / "extending").glob("*.patch"))
+    return {diff.stem: len(re.findall(r"^\+\+\+ b/", diff.read_text(), re.MULTILINE)) for diff in diffs}
 
 
 def repeated(times: int) -> float:
@@ -158,7 +144,7 @@ def measure(times: int) -> dict[str, Any]:
         "files_before_first_step": walk["files"],
         "modules_imported": walk["modules"],
         "program_builds": walk["builds"],
-        "touches": {name: len(touched(pattern)) for name, pattern in EXAMPLES.items()},
+        "touches": touched(),
         "repeat_run_overhead_ms": repeated(times),
         "docs_words": sum(len(page.read_text().split()) for page in pages),
     }

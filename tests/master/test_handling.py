@@ -16,7 +16,7 @@ import upbeat as up
 from moving_models import happened, point
 from odd_units import integrator
 from upbeat.core.errors import Problems, UpbeatError
-from upbeat.master.handling import COARSE, error_per_step, growth, linearised
+from upbeat.master.handling import COARSE, error_per_step, growth, linearised, noticed_late
 from upbeat.master.paces.watching import margin
 from upbeat.master.settings import master_from, settings_of
 
@@ -590,3 +590,23 @@ def test_another_parameter_may_need_other_inputs() -> None:
     strong = weak.with_values({"a.d": 18.0})
     assert strong.plan.master.ports["a.u"] == up.Hold()
     assert abs(strong.run()["a.x"][-1]) < 1.0
+
+
+def test_whoever_does_not_look_at_events_is_told_that_they_are_noticed_late() -> None:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    closed = up.Scenario({"ball": ball}, events={"hit": {"when": "ball.x <= 0"}}).closed()
+
+    def monitored(pace: up.Fixed | up.LookAhead) -> up.Monitored:
+        return up.Monitored(pace, (0.1,), ((0,),))
+
+    blind = [
+        up.Fixed(0.1),
+        up.EventDriven(0.1),
+        up.ErrorControl(),
+        up.Pattern((0.1, 0.2)),
+        monitored(up.Fixed(0.1)),
+    ]
+    for pace in blind:
+        assert "late" in (noticed_late(pace, up.Jacobi(), closed) or "")
+    for pace in [up.LookAhead(0.1), up.Revised(0.1), monitored(up.LookAhead(0.1))]:
+        assert noticed_late(pace, up.Jacobi(), closed) is None
