@@ -13,6 +13,21 @@ import upbeat as up
 from event_strategies import PURE, event_links, event_units, orders
 from happening_strategies import happenings, own_events
 from shapes import REALS, Events, Payload, Shape
+from upbeat.adapt import (
+    Assign,
+    Break,
+    Discard,
+    Local,
+    Loop,
+    Return,
+    Rollback,
+    Rule,
+    SaveState,
+    Statement,
+    Step,
+    Stored,
+    When,
+)
 
 APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
 
@@ -230,6 +245,72 @@ def nests(draw: st.DrawFn) -> Shape:
     )
 
 
+@st.composite
+def adapted_units(draw: st.DrawFn, depth: int = 2) -> Shape:
+    """A random unit, or two, adapted at random; perhaps once more. It may be merged, or stay a program."""
+    kinds = st.one_of(ode_units(), function_units(), python_units())
+    if depth > 0:
+        kinds = st.one_of(kinds, adapted_units(depth - 1))
+    shapes = {f"w{i}": draw(kinds) for i in range(draw(st.integers(1, 2)))}
+    units = {name: shape.model for name, shape in shapes.items()}
+    able = all(up.Ability.ROLLBACK in model.abilities for model in units.values())
+    takes = [f"{u}.{p}" for u, s in shapes.items() for p, how in s.inputs.items() if how == ("real", None)]
+    gives = [f"{u}.{p}" for u, s in shapes.items() for p, how in s.outputs.items() if how == ("real", None)]
+    linked = {to: draw(st.sampled_from(gives)) for to in takes if gives and draw(st.integers(0, 3)) == 0}
+    free = [to for to in takes if to not in linked]
+    condition = draw(st.sampled_from(["1", "1", "u > 0.1", "s <= u"]))
+    rates = draw(st.sampled_from([(), (), ("(s - n)/8",)]))
+    into = tuple(Assign(to, draw(formulas(["s", "n", "K"], 1)), rates) for to in free)
+    in_rules = [Rule((Assign("s", draw(formulas(["u", "K", "u"], 1))),), into, condition)]
+    stored = [Assign("o", draw(formulas([*gives, "o"], 1)))]
+    shown = [Assign("y", draw(formulas(["o", "s", "n"], 1)))]
+    made = draw(st.sampled_from(["1", "1", "o > 0"]))
+    steps = [Step(unit) for unit in units]
+    controls: list[tuple[Statement, ...] | None] = [
+        None,
+        None,
+        (*steps, Assign("n", "n + 0.25"), Return()),
+        (
+            Local("inner", "t"),
+            Loop(3, (*(Step(u, "inner", "H/3") for u in units), Assign("inner", "inner + H/3")), "k"),
+            Assign("n", "s"),
+        ),
+        (Local("made", 0.0), *(Step(u, "t", "H*0.75", "made") for u in units), Return("made")),
+    ]
+    if able:
+        back = [part for unit in units for part in (SaveState(unit), Step(unit), Rollback(unit))]
+        controls.append((Loop(2, tuple(back), until="o > n"), *steps, Assign("n", "o")))
+        controls.append((When("H > 0.06", (Discard("H/2"),)), *steps, Assign("n", "n + H")))
+        controls.append((Loop(2, (When("n > 3", (Break(),)), Assign("n", "n + 1"))), *steps))
+    ports = (
+        up.Port("u", up.Causality.INPUT, start=(draw(REALS),)),
+        up.Port("y", up.Causality.OUTPUT),
+        up.Port("K", up.Causality.PARAMETER, start=(draw(REALS),)),
+    )
+    try:
+        model = up.adapted(
+            up.Adaptation(
+                units,
+                ports,
+                linked,
+                tuple(in_rules),
+                draw(st.sampled_from(controls)),
+                (Rule(tuple(stored), tuple(shown), made),),
+                inputs=(Stored("s", "K"),),
+                controls=(Stored("n", 0.5),),
+                outputs=(Stored("o", 0.25),),
+                reactive=draw(st.sampled_from([None, None, True, False])),
+                mealy=draw(st.booleans()),
+                delayed=frozenset(unit for unit in units if draw(st.integers(0, 4)) == 0),
+            ),
+            flatten=draw(st.booleans()),
+        )
+        model.check()  # type: ignore[attr-defined]
+    except (up.MasterError, up.ModelError, up.ScenarioError):
+        reject()
+    return Shape(model, {"u": ("real", None)}, {"y": ("real", None)})
+
+
 def _payload(port: up.Port) -> Payload:
     return Payload(port.kind.value, port.size, port.items)
 
@@ -245,9 +326,26 @@ def on_engine(engine: Any, scenario: up.Scenario) -> up.Scenario:
         {
             name: replace(model, scenario=on_engine(engine, model.scenario), engine=engine)
             for name, model in scenario.units.items()
-            if isinstance(model, up.Nested)
+            if isinstance(model, up.Nested) and not (model.adaptation and model.flatten)
+        }
+        | {
+            name: _adapted_on(engine, model)
+            for name, model in scenario.units.items()
+            if isinstance(model, up.Nested) and model.adaptation and model.flatten
         }
     )
+
+
+def _adapted_on(engine: Any, model: up.Nested, *, inside: bool = False) -> up.Nested:
+    """An adapted unit on this engine; those inside that become part of it ask for none."""
+    units: dict[str, Any] = {
+        name: _adapted_on(engine, one, inside=True)
+        if one.adaptation and one.flatten
+        else replace(one, scenario=on_engine(engine, one.scenario), engine=engine)
+        for name, one in model.scenario.units.items()
+        if isinstance(one, up.Nested)
+    }
+    return replace(model, scenario=model.scenario.with_units(units), engine="auto" if inside else engine)
 
 
 @st.composite
@@ -259,7 +357,7 @@ def scenarios(draw: st.DrawFn, nested: bool = False) -> up.Scenario:
     moving = st.one_of(ode_units(), ode_units(), function_units(), python_units())
     kinds = draw(st.sampled_from([event_units(), st.one_of(moving, event_units(), event_units()), moving]))
     if nested:
-        kinds = st.one_of(kinds, kinds, nests())
+        kinds = st.one_of(kinds, kinds, nests(), adapted_units())
     shapes = {f"m{i}": draw(kinds) for i in range(draw(st.integers(1, 4)))}
     sources = [(unit, port, *what) for unit, shape in shapes.items() for port, what in shape.outputs.items()]
     real = [f"{u}.{p}" for u, p, k, s in sources if k == "real" and s is None]

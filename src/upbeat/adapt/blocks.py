@@ -130,8 +130,8 @@ class _Leaf:
         }
         self.cells = {p: ports[p].cells for p in self.inputs}
         self.starts: dict[str, tuple[Reg, Reg]] = {}
-        self._due = new(f"{label}′due") if self.reacts else -1
-        self._again = new(f"{label}′again", Kind.BOOLEAN) if self.reacts else -1
+        self._due = new(f"{label}′next event") if self.reacts else -1
+        self._again = new(f"{label}′jumps again", Kind.BOOLEAN) if self.reacts else -1
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -141,6 +141,12 @@ class _Leaf:
     def registers(self) -> tuple[Reg, ...]:
         """What belongs to its state."""
         return (self.reached, *self.before.values())
+
+    @property
+    def known(self) -> tuple[Reg, ...]:
+        """What was given to it and read of it last."""
+        rates = (register for found in self.rates.values() for register in found)
+        return (*self.outputs.values(), *self.inputs.values(), *rates)
 
     def begin(self, now: Reg) -> Code:
         return [Let(self.reached, Cell(now))]
@@ -313,8 +319,15 @@ class _Level:
 
     @property
     def registers(self) -> tuple[Reg, ...]:
-        """What belongs to its state."""
-        return (*self._own, *(register for one in self.inside.values() for register in one.registers))
+        """What belongs to its state: all but what the one around it has given to it and read of it."""
+        outer = {*self.known}
+        inner = (r for one in self.inside.values() for r in (*one.registers, *one.known))
+        return (*(register for register in self._own if register not in outer), *inner)
+
+    @property
+    def known(self) -> tuple[Reg, ...]:
+        """What was given to it and read of it last."""
+        return ()
 
     # ------------------------------------------------------------------ expressions and data
 
@@ -622,6 +635,11 @@ class _Inlined(_Level):
                     value = (Cell(register + i) + value) * since
                 code.append(Let(self.seen[name] + i, Cell(self.inputs[name] + i) + value))
         return code
+
+    @property
+    def known(self) -> tuple[Reg, ...]:
+        rates = (register for found in self.rates.values() for register in found)
+        return (*self.outputs.values(), *self.inputs.values(), *rates)
 
     def at_end(self) -> Code:
         return self._at(Cell(self.next) - Cell(self.now))
