@@ -72,9 +72,9 @@ class Limited:
         self.time, self.value, self.input = token
 
 
-def _moved(course: tuple[float, ...], h: float) -> tuple[float, ...]:
+def _moved(trajectory: tuple[float, ...], h: float) -> tuple[float, ...]:
     """The same course, told from `h` later: at most a straight line here."""
-    return (course[0] + course[1] * h, course[1]) if len(course) > 1 else course
+    return (trajectory[0] + trajectory[1] * h, trajectory[1]) if len(trajectory) > 1 else trajectory
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from two_mass import EVENTS, LOWER, UPPER, VALUES, Happenings, approximated, happened
+from two_mass import EVENTS, LOWER, UPPER, VALUES, EventTimes, approximated, happened
 
 import upbeat as up
 from upbeat.core.expr import ZERO, Cell, Op, apply
-from upbeat.master.inputs.approximation import Course, Place
+from upbeat.master.inputs.approximation import Place, Trajectory
 from upbeat.master.program import Let
 from upbeat.master.registers import Registers
 
@@ -51,14 +51,14 @@ class Slope:
 
     derivatives: ClassVar[int] = 1
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         slope = registers.new(f"{place.name}′slope", size=place.size)
         begun = apply(Op.GT, Cell(place.next), Cell(place.now))  # at the start there has been no step
         cells = range(place.size)
         lets = [Let(slope + i, apply(Op.WHERE, begun, Cell(place.known[1] + i), ZERO)) for i in cells]
-        return Course(by=(place.value, slope), late=tuple(lets))
+        return Trajectory(by=(place.value, slope), late=tuple(lets))
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return up.Hermite(1).interpolate(place, registers)
 
 
@@ -166,9 +166,9 @@ def stays(step: float, *, snapshot: bool) -> dict[str, Any]:
     return judged(trace, Reference(two_masses(snapshot=True), UNTIL))
 
 
-def left_to_check(trace: up.Trace, step: float) -> Happenings:
+def left_to_check(trace: up.Trace, step: float) -> EventTimes:
     """The events that no unit has located: they happened where a step was to end."""
-    found: Happenings = []
+    found: EventTimes = []
     before = 0.0
     for name, t in happened(trace):
         if abs(t / step - round(t / step)) < 1e-9 or abs(t - before - SHORT) < 1e-9:

@@ -65,7 +65,7 @@ CROSSINGS = (
 )
 PAPER = {"fixed": (250, 3.65), "lookahead_published": (282, 0.12), "fixed_0.01": (2000, 0.07)}
 
-Happenings = list[tuple[str, float]]
+EventTimes = list[tuple[str, float]]
 
 
 def two_masses(start: Sequence[float] = START) -> up.Scenario:
@@ -164,7 +164,7 @@ class Reference:
             spec["outputs"] |= {f"at_{kind}": f"at_{kind}", f"count_{kind}": f"count_{kind}"}
         self._whole = up.Ode(**spec)
         trace = up.simulate(up.Scenario({"both": self._whole}), pace=0.01, until=UNTIL)
-        found: Happenings = []
+        found: EventTimes = []
         for kind in EVENTS:
             counts = np.diff(trace[f"both.count_{kind}"], prepend=0.0)  # the first may be at the start
             assert counts.max() <= 1, "two events of one kind within 0.01 s"
@@ -182,11 +182,11 @@ class Reference:
         return np.array([trace["both.upper_x"][rows], trace["both.lower_x"][rows]])
 
 
-def happened(trace: up.Trace) -> Happenings:
+def happened(trace: up.Trace) -> EventTimes:
     return [(event.name, float(event.time)) for event in trace.events]
 
 
-def matched(found: Happenings, wanted: Happenings) -> int:
+def matched(found: EventTimes, wanted: EventTimes) -> int:
     """How many events of one list are in the other, too, in the same order: the longest such choice."""
     table = np.zeros((len(found) + 1, len(wanted) + 1), dtype=int)
     for i, (name, t) in enumerate(found, 1):
@@ -196,7 +196,7 @@ def matched(found: Happenings, wanted: Happenings) -> int:
     return int(table[-1, -1])
 
 
-def judged(trace: up.Trace, reference: Reference, events: Happenings | None = None) -> dict[str, Any]:
+def judged(trace: up.Trace, reference: Reference, events: EventTimes | None = None) -> dict[str, Any]:
     """Steps, the error, and how many events are missing or should not be there."""
     exact = reference.positions(trace.time)
     error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])

@@ -33,7 +33,7 @@ LEFT: dict[str, int] = {
     "scenario/merging/merge.py": 2,
     "scenario/ssp/exporting.py": 3,
     "stability/linear/forms.py": 1,
-    "stability/linear/jumping.py": 11,
+    "stability/linear/discrete_unit.py": 11,
     "stability/linear/linearise.py": 18,
 }
 """Where classes are still asked for, and how often: this list only gets shorter."""

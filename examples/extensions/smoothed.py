@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 import upbeat as up
-from upbeat.extend import Cell, Course, Let, Op, Place, Registers, apply
+from upbeat.extend import Cell, Let, Op, Place, Registers, Trajectory, apply
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Smoothed:
     weight: float
     derivatives = 0
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         mean = registers.new(f"{place.name}′mean", size=place.size)
         since = registers.new(f"{place.name}′since", start=(-inf,))
         known = apply(Op.GT, Cell(since), -inf)
@@ -24,9 +24,9 @@ class Smoothed:
             mixed = self.weight * value + (1.0 - self.weight) * Cell(mean + i)
             lets.append(Let(mean + i, apply(Op.WHERE, known, mixed, value)))
         # Writing minus infinity into `since` is how an event makes a course forget what was before it.
-        return Course(by=(mean,), late=(*lets, Let(since, Cell(place.next))), history=(since,))
+        return Trajectory(by=(mean,), late=(*lets, Let(since, Cell(place.next))), history=(since,))
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return self.extrapolate(
             place, registers
         )  # the value at the end of the step counts no more than others

@@ -19,15 +19,15 @@ MASSES = ("upper.x", "lower.x")
 INK, TRUTH = "#222222", "#c8c8c8"
 
 
-Happenings = list[tuple[str, float]]
+EventTimes = list[tuple[str, float]]
 
 
 class Verdict(NamedTuple):
     """A run beside the exact solution: its events that are right and wrong, those missed, and its error."""
 
-    right: Happenings
-    wrong: Happenings
-    missed: Happenings
+    right: EventTimes
+    wrong: EventTimes
+    missed: EventTimes
     error: float
 
 
@@ -38,7 +38,7 @@ def exact() -> up.Trace:
     return whole.with_(master=up.Master(up.Fixed(FINE), up.Negotiated())).run()
 
 
-def happened(trace: up.Trace) -> Happenings:
+def happened(trace: up.Trace) -> EventTimes:
     return [(event.name, event.time) for event in trace.events]
 
 

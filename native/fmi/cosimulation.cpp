@@ -106,7 +106,7 @@ class SteadySteps {
 
 // What an input does from the time on at which it was set:
 // [number of coefficients, origin, coefficients, each of all cells], somewhere in the cells of a unit.
-struct Course {
+struct Trajectory {
   const Cell* at;
 
   std::int64_t count() const { return at[0].i; }
@@ -152,7 +152,7 @@ class MovingInputs final : private Follower {
   // The input does this from now on.
   bool keep(const Port& input, const Cell* coefficients, int count) {
     if (!fmu_.set(input, coefficients)) return false;
-    count_ += static_cast<int>(count > 1) - static_cast<int>(course(input).count() > 1);
+    count_ += static_cast<int>(count > 1) - static_cast<int>(trajectory(input).count() > 1);
     memory_.keep(input, coefficients, count > 1 ? count : 0);  // a constant is nothing to follow
     return true;
   }
@@ -160,7 +160,7 @@ class MovingInputs final : private Follower {
   // The memory is another one now.
   void count_again() {
     count_ = 0;
-    for (const std::int32_t number : inputs()) count_ += static_cast<int>(course(memory_.port(number)).count() > 1);
+    for (const std::int32_t number : inputs()) count_ += static_cast<int>(trajectory(memory_.port(number)).count() > 1);
   }
 
   // A step from `t` on, which `attempt` tries.
@@ -175,7 +175,7 @@ class MovingInputs final : private Follower {
 
  private:
   const std::vector<std::int32_t>& inputs() const { return memory_.all(Port::Followed); }
-  Course course(const Port& input) const { return {memory_.own(input)}; }
+  Trajectory trajectory(const Port& input) const { return {memory_.own(input)}; }
 
   // The values of inputs whose courses began earlier, and the derivatives of all.
   bool tell(double t) {
@@ -183,7 +183,7 @@ class MovingInputs final : private Follower {
     static_assert(UPBEAT_MAX_DEGREE == 5, "one order for each coefficient but the first");
     for (const std::int32_t number : inputs()) {
       const Port& input = memory_.port(number);
-      const Course its = course(input);
+      const Trajectory its = trajectory(input);
       if (its.count() < 2) continue;
       Cell value;
       its.value(t, 1, &value.r);
@@ -199,8 +199,8 @@ class MovingInputs final : private Follower {
   void look_in(double time) override {
     for (const std::int32_t number : inputs()) {
       const Port& input = memory_.port(number);
-      if (course(input).count() < 2 || misled_) continue;
-      course(input).value(time, input.cells, column_.data());
+      if (trajectory(input).count() < 2 || misled_) continue;
+      trajectory(input).value(time, input.cells, column_.data());
       for (std::size_t i = 0; i < column_.size(); ++i) cells_[i].r = column_[i];
       misled_ = !fmu_.set(input, cells_.data());
     }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "courses.hpp"
+#include "trajectories.hpp"
 #include "fmi/fmi2.hpp"
 #include "fmi/fmi3.hpp"
 #include "fmi/memory.hpp"
@@ -68,7 +68,7 @@ class ExchangeMemory {
       : now(tables.start),
         x(tables.states),
         z(tables.indicators),
-        courses(real_inputs(tables), tables.input_start, tables.start),
+        trajectories(real_inputs(tables), tables.input_start, tables.start),
         values(tables.input_start),
         guards(guarded_part(tables)),
         clocks_(!guarded_part(tables).ports.empty() || !tables.clocks.empty()),
@@ -91,7 +91,7 @@ class ExchangeMemory {
   double h = 0.0;
   std::vector<double> x;
   std::vector<double> z;  // of the watch, as far as they are to be kept
-  Courses courses;
+  InputTrajectories trajectories;
   std::vector<double> values;  // of the real inputs
   std::vector<Cell> held;      // of the others
   Memory guards;               // of clocks, and of what they guard
@@ -126,7 +126,7 @@ class ExchangeMemory {
     row_[4].r = next;
     row_[5].r = h;
     auto to = row_.begin() + first_state;
-    const std::vector<double>* const all[] = {&x, &z, &courses.state()};
+    const std::vector<double>* const all[] = {&x, &z, &trajectories.state()};
     for (const std::vector<double>* numbers : all) to = std::transform(numbers->begin(), numbers->end(), to, real);
     to = std::copy(held.begin(), held.end(), to);
     std::copy(guards.cells().begin(), guards.cells().end(), to);
@@ -143,9 +143,9 @@ class ExchangeMemory {
     for (auto* const numbers : {&x, &z}) {
       for (double& number : *numbers) number = (from++)->r;
     }
-    std::vector<double> kept(courses.state().size());
+    std::vector<double> kept(trajectories.state().size());
     for (double& number : kept) number = (from++)->r;
-    courses.restore(kept.data(), now, values.data());
+    trajectories.restore(kept.data(), now, values.data());
     std::copy_n(from, held.size(), held.begin());
     from += held.size();
     guards.restore(std::vector<Cell>(from, from + guards.cells().size()));
@@ -169,9 +169,9 @@ class ExchangeMemory {
       return "there is no mode " + std::to_string(cells[1].i);
     }
     std::vector<double> kept;
-    const std::size_t course = first_state + x.size() + z.size();
-    for (std::size_t i = 0; i < courses.state().size(); ++i) kept.push_back(cells[course + i].r);
-    for (const double count : courses.impossible(kept.data())) return "an input with " + shortest(count) + " coefficients";
+    const std::size_t trajectory = first_state + x.size() + z.size();
+    for (std::size_t i = 0; i < trajectories.state().size(); ++i) kept.push_back(cells[trajectory + i].r);
+    for (const double count : trajectories.impossible(kept.data())) return "an input with " + shortest(count) + " coefficients";
     std::vector<Cell> ticks = guards.cells();
     const std::string problem = clocks_ ? guards.read(from, ticks) : "";
     std::copy(ticks.begin(), ticks.end(), cells.begin() + static_cast<std::ptrdiff_t>(first + held.size()));
@@ -181,7 +181,7 @@ class ExchangeMemory {
  private:
   static constexpr std::size_t first_state = 6;
 
-  std::size_t first_held() const { return first_state + x.size() + z.size() + courses.state().size(); }
+  std::size_t first_held() const { return first_state + x.size() + z.size() + trajectories.state().size(); }
   std::size_t size() const { return first_held() + held.size() + guards.cells().size(); }
 
   bool clocks_;
@@ -234,17 +234,17 @@ class ExchangeInputs {
     if (!given.real) return change_cells(given, coefficients);
     const double* const value = memory_.values.data() + given.first;
     std::copy_n(value, given.cells, before_.begin());
-    memory_.courses.set(given.number, memory_.now, coefficients, given.discrete ? 1 : count, memory_.values.data());
+    memory_.trajectories.set(given.number, memory_.now, coefficients, given.discrete ? 1 : count, memory_.values.data());
     return !std::equal(value, value + given.cells, before_.begin());
   }
 
   // Gives the FMU the values at `t` of all that move.
   bool follow(double t) {
-    if (!memory_.courses.moving()) return true;
-    memory_.courses.follow(t, memory_.values.data());
+    if (!memory_.trajectories.moving()) return true;
+    memory_.trajectories.follow(t, memory_.values.data());
     for (const std::size_t number : reals_) {
       const Input& input = ports_[number];
-      if (!memory_.courses.moves(input.number)) continue;
+      if (!memory_.trajectories.moves(input.number)) continue;
       const double* const from = memory_.values.data() + input.first;
       std::transform(from, from + input.cells, cells_.data(), real);
       if (!fmu_.set(input, cells_.data())) return false;
@@ -394,7 +394,7 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
     }
   }
 
-  const Effort& effort() const { return solver_.effort(); }
+  const SolverStatistics& statistics() const { return solver_.statistics(); }
 
   int due(double* time) {
     *time = due();
@@ -461,11 +461,11 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
   }
   std::vector<double> inputs_at(double t) override {
     std::vector<double> values = own_.values;
-    own_.courses.follow(t, values.data());
+    own_.trajectories.follow(t, values.data());
     return values;
   }
-  const std::vector<double>* courses() const override { return &own_.courses.state(); }
-  bool moving() const override { return own_.courses.moving(); }
+  const std::vector<double>* trajectories() const override { return &own_.trajectories.state(); }
+  bool moving() const override { return own_.trajectories.moving(); }
   bool continuous() const override { return own_.mode == ExchangeMemory::Continuous; }
 
   int refused() override {
@@ -692,7 +692,7 @@ template <class F>
 Entered made(const ExchangeTables& tables, std::shared_ptr<F> fmu) {
   if (!fmu) fmu = std::make_shared<F>(tables);
   Entered unit = entered(std::make_unique<Exchange<F>>(tables, std::move(fmu)), tables, true);
-  if (tables.states > 0 && !tables.other) Calls<Exchange<F>>::works(unit.table);
+  if (tables.states > 0 && !tables.other) Calls<Exchange<F>>::add_statistics(unit.table);
   return unit;
 }
 

@@ -355,7 +355,7 @@ Entered entered(std::unique_ptr<Unit> made, const Tables& tables, bool events) {
   upbeat_unit& unit = entered.table;
   unit = Calls<Unit>::table(made.release());
   if (events) Calls<Unit>::has_events(unit);
-  if (tables.saves) Calls<Unit>::goes_back(unit);
+  if (tables.saves) Calls<Unit>::add_rollback(unit);
   if (tables.saves && tables.serialises) Calls<Unit>::packs(unit);
   unit.slope = Calls<Unit>::slope;
   unit.message = Calls<Unit>::message;

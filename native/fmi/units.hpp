@@ -58,7 +58,7 @@ class Face {
   virtual bool put(const std::vector<double>&) { return true; }
   virtual bool look(std::vector<double>&) { return true; }
   virtual std::vector<double> inputs_at(double) { return {}; }
-  virtual const std::vector<double>* courses() const { return nullptr; }
+  virtual const std::vector<double>* trajectories() const { return nullptr; }
   virtual bool moving() const { return false; }
   virtual bool continuous() const { return false; }
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "arithmetic.hpp"
-#include "crossing.hpp"
+#include "core_latency.hpp"
 #include "drive.hpp"
 #include "last_words.hpp"
 #include "unit_bindings.hpp"
@@ -135,7 +135,7 @@ NB_MODULE(_native, module) {
   nb::class_<Host>(module, "Machine")
       .def(nb::init<const Program&, nb::list, double, nb::list>(), "program"_a, "units"_a, "start"_a, "calls"_a = nb::list())
       .def("begin_units", &Host::begin_units)
-      .def("efforts", &Host::efforts)
+      .def("solver_statistics", &Host::solver_statistics)
       .def("advancing", &Host::advancing)
       .def("execute", &Host::execute)
       .def("save", &Host::save)
@@ -165,7 +165,7 @@ NB_MODULE(_native, module) {
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);
-  module.def("crossing_seconds", &crossing_seconds, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
+  module.def("core_latency", &core_latency, "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
   module.def("notice_interrupts", &notice_interrupts, "on"_a);
   module.def("interrupted", [] { return Stop::interrupted.load(std::memory_order_relaxed); });
   module.def("announce_faults", &announce_faults, "before"_a, "after"_a);

@@ -129,8 +129,8 @@ int Callback::read(const Port& port, nb::handle value, Cell* to) {
 
 int Callback::set(int number, const Cell* coefficients, int count) noexcept {
   const Port& port = ports_[static_cast<std::size_t>(number)];
-  const nb::object course = nb::steal(PyList_New(count));
-  if (!course.is_valid()) return failed();
+  const nb::object trajectory = nb::steal(PyList_New(count));
+  if (!trajectory.is_valid()) return failed();
   for (int k = 0; k < count; ++k) {
     nb::object value;
     if (port.size < 0) {
@@ -142,9 +142,9 @@ int Callback::set(int number, const Cell* coefficients, int count) noexcept {
       }
     }
     if (!value.is_valid()) return failed();
-    PyList_SetItem(course.ptr(), k, value.release().ptr());
+    PyList_SetItem(trajectory.ptr(), k, value.release().ptr());
   }
-  PyObject* arguments[] = {port.name.ptr(), course.ptr()};
+  PyObject* arguments[] = {port.name.ptr(), trajectory.ptr()};
   return nb::steal(PyObject_Vectorcall(set_.ptr(), arguments, 2, nullptr)).is_valid() ? 0 : failed();
 }
 
@@ -267,7 +267,7 @@ upbeat_unit Callback::make(nb::handle unit, std::vector<Port> ports, Strings& st
   if (self->jump_.is_valid()) table.jump = Call::jump;
   if (self->due_.is_valid()) table.due = Call::due;
   if (self->slope_.is_valid()) table.slope = Call::slope;
-  if (self->save_.is_valid() && self->restore_.is_valid()) Call::goes_back(table);
+  if (self->save_.is_valid() && self->restore_.is_valid()) Call::add_rollback(table);
   if (table.save && self->to_bytes_.is_valid() && self->from_bytes_.is_valid()) Call::packs(table);
   return table;
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "cell.hpp"
-#include "effort.hpp"
+#include "solver_statistics.hpp"
 
 namespace upbeat {
 
@@ -31,12 +31,12 @@ struct Calls {
     return of(self).unpack(slot, from, size);
   }
   static int slope(void* self, int output, int input, Cell* to) { return of(self).slope(output, input, to); }
-  static int effort(void* self, std::int64_t* to) {
-    const Effort& effort = of(self).effort();
-    to[0] = effort.steps;
-    to[1] = effort.rejected;
-    to[2] = effort.stops;
-    to[3] = effort.evaluations;
+  static int statistics(void* self, std::int64_t* to) {
+    const SolverStatistics& statistics = of(self).statistics();
+    to[0] = statistics.steps;
+    to[1] = statistics.rejected;
+    to[2] = statistics.stops;
+    to[3] = statistics.evaluations;
     return 0;
   }
   static const char* message(void* self) { return of(self).message(); }
@@ -54,7 +54,7 @@ struct Calls {
     return made;
   }
   // ... and what some have.
-  static void goes_back(upbeat_unit& table) {
+  static void add_rollback(upbeat_unit& table) {
     table.save = save;
     table.restore = restore;
   }
@@ -62,7 +62,7 @@ struct Calls {
     table.pack = pack;
     table.unpack = unpack;
   }
-  static void works(upbeat_unit& table) { table.effort = effort; }
+  static void add_statistics(upbeat_unit& table) { table.statistics = statistics; }
   static void has_events(upbeat_unit& table) {
     table.jump = jump;
     table.due = due;

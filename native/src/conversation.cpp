@@ -56,7 +56,7 @@ std::string Conversation::words() const {
   return sound_text({reinterpret_cast<const char*>(payload_), size});
 }
 
-void Conversation::begin_anew(Link link) {
+void Conversation::restart(Link link) {
   link_ = std::move(link);
   over_ = false;
   records_ = 0;
@@ -72,18 +72,18 @@ bool Conversation::alive() const {
   return info.si_pid == 0;
 }
 
-// Hands over what is on the slate, and waits for the answer. False: there is none, and never will be.
+// Hands over what is on the shared page, and waits for the answer. False: there is none, and never will be.
 bool Conversation::exchanged() {
-  Slate& slate = *link_.slate;
-  slate.serial = ++serial_;
+  SharedPage& page = *link_.page;
+  page.serial = ++serial_;
   const std::uint32_t looking = worth_looking(cores_);
-  slate.looking.store(looking, std::memory_order_relaxed);
-  hand_over(slate, Side::Server);
+  page.looking.store(looking, std::memory_order_relaxed);
+  hand_over(page, Side::Server);
   const Clock::time_point began = Clock::now();
   Clock::time_point deadline = began + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(std::min(deadline_, 1e9)));
   Clock::time_point last = began, looked = began;
-  const bool answered = await_turn(slate, Side::Client, Patience::look(cores_ > 1 ? std::max(looking, 30u) : 0), [&] {
+  const bool answered = await_turn(page, Side::Client, Patience::look(cores_ > 1 ? std::max(looking, 30u) : 0), [&] {
     const Clock::time_point now = Clock::now();
     if (now - last > standstill) deadline += now - last;
     last = now;
@@ -98,53 +98,53 @@ bool Conversation::exchanged() {
     why_ = hooks_.lost(alive());
     return false;
   }
-  answer_ = slate.answer();
+  answer_ = page.answer();
   if (answer_.serial != ~serial_) return end("its process wrote over the memory that it shares with the run");
-  if (slate.records.load(std::memory_order_relaxed) != records_) {
-    records_ = slate.records.load(std::memory_order_relaxed);
+  if (page.records.load(std::memory_order_relaxed) != records_) {
+    records_ = page.records.load(std::memory_order_relaxed);
     hooks_.records();
   }
   return true;
 }
 
 bool Conversation::ask(const Question& question) {
-  Slate& slate = *link_.slate;
+  SharedPage& page = *link_.page;
   const auto* from = static_cast<const unsigned char*>(question.from);
   if (question.size > link_.room) {
     for (std::uint64_t done = 0; done < question.size; done += link_.room) {
       const std::uint64_t piece = std::min(link_.room, question.size - done);
-      slate.command = static_cast<std::int32_t>(Command::Feed);
-      slate.size = piece;
-      std::memcpy(slate.payload(), from + done, piece);
+      page.command = static_cast<std::int32_t>(Command::Feed);
+      page.size = piece;
+      std::memcpy(page.payload(), from + done, piece);
       if (!exchanged()) return false;
     }
   } else if (question.size > 0) {
-    std::memcpy(slate.payload(), from, question.size);
+    std::memcpy(page.payload(), from, question.size);
   }
-  slate.command = static_cast<std::int32_t>(question.command);
-  slate.a = question.a;
-  slate.b = question.b;
-  slate.x = question.x;
-  slate.y = question.y;
-  slate.size = question.size;
+  page.command = static_cast<std::int32_t>(question.command);
+  page.a = question.a;
+  page.b = question.b;
+  page.x = question.x;
+  page.y = question.y;
+  page.size = question.size;
   if (!exchanged()) return false;
-  payload_ = slate.payload();
+  payload_ = page.payload();
   return answer_.size <= link_.room || gathered();
 }
 
 // The payload of an answer that comes in pieces. There is memory for what has come, and not for what is announced.
 bool Conversation::gathered() {
-  Slate& slate = *link_.slate;
-  const Slate::Answer answer = answer_;
+  SharedPage& page = *link_.page;
+  const SharedPage::Answer answer = answer_;
   if (answer.size > most_bytes) return end("its process announced an answer of " + std::to_string(answer.size) + " bytes");
   spill_.clear();
   while (spill_.size() < answer.size) {
-    slate.command = static_cast<std::int32_t>(Command::Fetch);
-    slate.size = spill_.size();
+    page.command = static_cast<std::int32_t>(Command::Fetch);
+    page.size = spill_.size();
     if (!exchanged()) return false;
     const std::uint64_t piece = std::min<std::uint64_t>(link_.room, answer.size - spill_.size());
     try {
-      spill_.insert(spill_.end(), slate.payload(), slate.payload() + piece);
+      spill_.insert(spill_.end(), page.payload(), page.payload() + piece);
     } catch (const std::bad_alloc&) {
       return end("there is no memory for its answer of " + std::to_string(answer.size) + " bytes");
     }

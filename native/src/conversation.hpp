@@ -1,4 +1,4 @@
-// Questions to another process and its answers, one at a time, over the slate that both see.
+// Questions to another process and its answers, one at a time, over the shared page that both see.
 #pragma once
 
 #include <functional>
@@ -6,13 +6,13 @@
 #include <string>
 
 #include "packing.hpp"
-#include "slate.hpp"
+#include "shared_page.hpp"
 
 namespace upbeat {
 
 // The other process: the memory shared with it, how much of that is for payloads, and its number (0: it is none).
 struct Link {
-  std::shared_ptr<Slate> slate;
+  std::shared_ptr<SharedPage> page;
   std::uint64_t room = 0;
   int process = 0;
 };
@@ -47,7 +47,7 @@ class Conversation {
   // Whether there is an answer: then its payload is at `payload`, so many bytes as it says. Otherwise it is over, and
   // `why` says what happened.
   bool ask(const Question& question);
-  const Slate::Answer& answer() const { return answer_; }
+  const SharedPage::Answer& answer() const { return answer_; }
   const unsigned char* payload() const { return payload_; }
   // The payload as words for people, whatever bytes these are.
   std::string words() const;
@@ -59,7 +59,7 @@ class Conversation {
   // Whoever answers is not to be trusted any more: its process is ended. Gives false.
   bool end(const std::string& why);
   // With another process.
-  void begin_anew(Link link);
+  void restart(Link link);
   void hurry(double deadline);
 
  private:
@@ -75,7 +75,7 @@ class Conversation {
   bool given_up_ = false;
   std::uint32_t records_ = 0;
   std::uint32_t serial_ = 0;
-  Slate::Answer answer_{};
+  SharedPage::Answer answer_{};
   Bytes spill_;                             // an answer that came in pieces
   const unsigned char* payload_ = nullptr;  // and where the payload of the last one is
   std::string why_;

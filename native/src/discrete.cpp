@@ -60,7 +60,7 @@ Discrete::Discrete(const DiscreteTables& tables, double start)
         arguments.insert(arguments.end(), tables.parameters.begin(), tables.parameters.end());
         return arguments;
       }()),
-      courses_(tables.inputs, tables.input_start, start),
+      trajectories_(tables.inputs, tables.input_start, start),
       compute_(tables.compute, *this),
       emissions_(tables.sent.size()) {
   add_ports(tables.inputs, Port::Input);
@@ -206,11 +206,11 @@ int Discrete::set(int number, const Cell* coefficients, int count) {
   }
   if (port.role != Port::Input) return refuse("there is no input number " + std::to_string(number));
   const auto input = static_cast<std::size_t>(port.index);
-  if (count < 1 || count > courses_.most(input)) {
-    return refuse("an input takes polynomials of degree 0 to " + std::to_string(courses_.most(input) - 1) + ", not " +
+  if (count < 1 || count > trajectories_.most(input)) {
+    return refuse("an input takes polynomials of degree 0 to " + std::to_string(trajectories_.most(input) - 1) + ", not " +
                   std::to_string(count) + " coefficients");
   }
-  courses_.set(input, time(), coefficients, count, inputs());
+  trajectories_.set(input, time(), coefficients, count, inputs());
   changed(Inputs);
   return 0;
 }
@@ -222,8 +222,8 @@ int Discrete::advance(double t, double to, bool, double*) {
     return refuse(text);
   }
   arguments_[0] = to;
-  if (courses_.moving()) courses_.follow(to, inputs());
-  changed(courses_.moving() ? Time | Inputs : Time);
+  if (trajectories_.moving()) trajectories_.follow(to, inputs());
+  changed(trajectories_.moving() ? Time | Inputs : Time);
   return 0;
 }
 
@@ -269,7 +269,7 @@ int Discrete::refuse(std::string message) {
 
 upbeat_unit Discrete::make(const DiscreteTables& tables, double start) {
   upbeat_unit table = Calls<Discrete>::table(new Discrete(tables, start));
-  Calls<Discrete>::goes_back(table);
+  Calls<Discrete>::add_rollback(table);
   Calls<Discrete>::packs(table);
   Calls<Discrete>::has_events(table);
   table.message = Calls<Discrete>::message;

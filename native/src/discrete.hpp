@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cell.hpp"
-#include "courses.hpp"
+#include "trajectories.hpp"
 #include "kernel.hpp"
 
 namespace upbeat {
@@ -137,7 +137,7 @@ class Discrete final {
   std::size_t flags_at_;
   std::size_t parameters_at_;
   std::vector<double> arguments_;
-  Courses courses_;
+  InputTrajectories trajectories_;
   std::vector<Mode> modes_;
   Piece compute_;
   std::vector<Port> outputs_;  // the ordinary ones

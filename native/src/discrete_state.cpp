@@ -9,7 +9,7 @@ namespace upbeat {
 
 void Discrete::state(std::vector<double>& to) const {
   to.assign(arguments_.data(), arguments_.data() + inputs_at_);
-  to.insert(to.end(), courses_.state().begin(), courses_.state().end());
+  to.insert(to.end(), trajectories_.state().begin(), trajectories_.state().end());
   to.insert(to.end(), arguments_.data() + events_at_, arguments_.data() + parameters_at_);
 }
 
@@ -25,8 +25,8 @@ int Discrete::restore(int slot) {
   if (index >= slots_.size() || slots_[index].empty()) return refuse("nothing was saved here");
   const double* const state = slots_[index].data();
   std::copy(state, state + inputs_at_, arguments_.begin());
-  courses_.restore(state + inputs_at_, time(), inputs());
-  const double* const events = state + inputs_at_ + courses_.state().size();
+  trajectories_.restore(state + inputs_at_, time(), inputs());
+  const double* const events = state + inputs_at_ + trajectories_.state().size();
   const std::size_t count = parameters_at_ - events_at_;
   std::copy(events, events + count, arguments_.data() + events_at_);
   told_ = std::any_of(arguments_.data() + flags_at_, arguments_.data() + parameters_at_, [](double f) { return f != 0.0; });
@@ -54,7 +54,7 @@ int Discrete::unpack(int slot, const void* from, std::uint64_t size) {
   for (double& value : found) value = double_of(reader.word());
   const std::string problem = mode_ < 0 ? "" : no_mode(found[1 + static_cast<std::size_t>(mode_)]);
   if (!problem.empty()) return foreign(problem);
-  const std::vector<double> wrong = courses_.impossible(found.data() + inputs_at_);
+  const std::vector<double> wrong = trajectories_.impossible(found.data() + inputs_at_);
   if (!wrong.empty()) return foreign("an input with " + shortest(wrong[0]) + " coefficients");
   const auto index = static_cast<std::size_t>(slot);
   if (index >= slots_.size()) slots_.resize(index + 1);

@@ -47,8 +47,8 @@ class Drive {
 
   // What the cells of a reason held, by its number.
   std::vector<double> reason(std::int32_t number) const {
-    const Reasons::Told told = memory_.reasons.of(number);
-    return {told.begin(), told.end()};
+    const Reasons::ReasonCells reason = memory_.reasons.of(number);
+    return {reason.begin(), reason.end()};
   }
 
   void after(std::int64_t rows) {

@@ -419,11 +419,11 @@ void FmuEntry::unpack(int slot, nb::bytes from) {
   checked([&] { return unit_.unpack(unit_.self, slot, from.data(), from.size()); });
 }
 
-nb::object FmuEntry::effort() {
+nb::object FmuEntry::statistics() {
   face();
-  if (!unit_.effort) return nb::none();
-  std::int64_t found[UPBEAT_EFFORT] = {};
-  unit_.effort(unit_.self, found);
+  if (!unit_.statistics) return nb::none();
+  std::int64_t found[UPBEAT_STATISTICS] = {};
+  unit_.statistics(unit_.self, found);
   return nb::make_tuple(found[0], found[1], found[2], found[3]);
 }
 
@@ -593,7 +593,7 @@ void bind_fmus(nb::module_& module) {
       .def("restore", &FmuEntry::restore)
       .def("pack", &FmuEntry::pack)
       .def("unpack", &FmuEntry::unpack)
-      .def("effort", &FmuEntry::effort)
+      .def("statistics", &FmuEntry::statistics)
       .def("close", &FmuEntry::close)
       .def("complaints", &FmuEntry::complaints)
       .def_prop_ro("time", [](FmuEntry& self) { return self.face().time(); })
@@ -608,10 +608,10 @@ void bind_fmus(nb::module_& module) {
              return z;
            })
       .def("inputs_at", [](FmuEntry& self, double t) { return self.face().inputs_at(t); })
-      .def("courses",  // what all inputs do from now on: equal as long as held ones are held at the same values
+      .def("trajectories",  // what all inputs do from now on: equal as long as held ones are held at the same values
            [](FmuEntry& self) {
              self.system();
-             std::vector<double> found = self.face().moving() ? *self.face().courses() : self.face().inputs_at(0.0);
+             std::vector<double> found = self.face().moving() ? *self.face().trajectories() : self.face().inputs_at(0.0);
              return std::make_pair(std::move(found), self.face().moving());
            })
       .def("place",

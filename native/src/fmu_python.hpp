@@ -87,7 +87,7 @@ class FmuEntry {
   void restore(int slot);
   nb::bytes pack(int slot);
   void unpack(int slot, nb::bytes from);
-  nb::object effort();
+  nb::object statistics();
 
   // What is asked of FMUs only; raises if the unit is closed.
   fmi::Face& face();

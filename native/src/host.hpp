@@ -119,13 +119,13 @@ class Host {
   std::vector<std::int32_t> advancing() const { return machine_ ? machine_->advancing() : std::vector<std::int32_t>(); }
 
   // For each unit how hard its solver has worked, or nothing.
-  std::vector<std::vector<std::int64_t>> efforts() {
+  std::vector<std::vector<std::int64_t>> solver_statistics() {
     Visit visit(*this);
     std::vector<std::vector<std::int64_t>> found;
     const auto units = static_cast<std::int32_t>(visit.machine().units());
     for (std::int32_t unit = 0; unit < units; ++unit) {
-      found.emplace_back(UPBEAT_EFFORT);
-      if (!visit.machine().effort(unit, found.back().data())) found.back().clear();
+      found.emplace_back(UPBEAT_STATISTICS);
+      if (!visit.machine().statistics(unit, found.back().data())) found.back().clear();
     }
     return found;
   }

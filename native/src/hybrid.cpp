@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "courses.hpp"
+#include "trajectories.hpp"
 #include "text.hpp"
 
 namespace upbeat {
@@ -43,7 +43,7 @@ Hybrid::Hybrid(const HybridTables& tables, double start)
       changing_(tables.changing),
       rivals_(rivals_in(tables.events)),
       watched_(indicators_in(tables.events)),
-      sight_(*this, watched_, n_),
+      watch_(*this, watched_, n_),
       z_(tables.indicators, tables.compiled_indicators),
       actions_(tables.actions, tables.compiled_actions),
       found_(watched_),
@@ -249,19 +249,19 @@ bool Hybrid::go(double to) {
   Solver* const chosen = solver();
   if (!chosen) return false;
   while (state_[0] < to) {
-    indicators(state_[0], state_.data() + 1, sight_.values());
-    if (!chosen->advance(*this, state_[0], to, state_.data() + 1, h, &sight_)) {
+    indicators(state_[0], state_.data() + 1, watch_.values());
+    if (!chosen->advance(*this, state_[0], to, state_.data() + 1, h, &watch_)) {
       refuse(chosen->message());
       return false;
     }
-    const bool stopped = sight_.stopped();
-    const double* const z = sight_.values();
-    state_[0] = stopped ? sight_.time() : to;
+    const bool stopped = watch_.stopped();
+    const double* const z = watch_.values();
+    state_[0] = stopped ? watch_.time() : to;
     current_ = false;
     fresh_ = true;
     for (std::size_t i = 0; i < watched_; ++i) {
       if (z[i] > 0.0) state_[armed_at_ + i] = 1.0;
-      if (stopped && sight_.crossed(i) && !(z[i] > 0.0)) {
+      if (stopped && watch_.crossed(i) && !(z[i] > 0.0)) {
         state_[armed_at_ + i] = 0.0;
         state_[due_at_ + i] = 1.0;
       }
@@ -287,7 +287,7 @@ std::string Hybrid::endless() const {
 upbeat_unit Hybrid::make(const HybridTables& tables, double start) {
   upbeat_unit table = table_of(new Hybrid(tables, start));
   Calls<Hybrid>::has_events(table);
-  Calls<Hybrid>::works(table);
+  Calls<Hybrid>::add_statistics(table);
   return table;
 }
 

@@ -62,9 +62,9 @@ class Hybrid final : public Ode {
   };
 
   // How the solver looks at the unit.
-  class Sight final : public Watch {
+  class IndicatorWatch final : public Watch {
    public:
-    Sight(Hybrid& unit, std::size_t indicators, std::size_t states) : Watch(indicators, states), unit_(unit) {}
+    IndicatorWatch(Hybrid& unit, std::size_t indicators, std::size_t states) : Watch(indicators, states), unit_(unit) {}
 
    private:
     void indicators(double t, const double* x, double* to) override { unit_.indicators(t, x, to); }
@@ -91,7 +91,7 @@ class Hybrid final : public Ode {
   std::vector<Event> heard_;
   std::vector<Event> sent_;
   std::size_t watched_;
-  Sight sight_;
+  IndicatorWatch watch_;
   Evaluator z_;
   Evaluator actions_;
   std::vector<double> found_;    // the indicators, as they are

@@ -1,7 +1,7 @@
 // Whether the tables of a unit given by equations with events make sense: they may come from anywhere.
 #include <algorithm>
 
-#include "courses.hpp"
+#include "trajectories.hpp"
 #include "hybrid.hpp"
 
 namespace upbeat {

@@ -73,15 +73,15 @@ std::int32_t stopped(const Machine& machine, const Cell* cells, double reached, 
 }
 
 // The number that the program gives a reason, as its cells tell it.
-std::int32_t given(const Cell* told) {
-  const double number = told[0].r;
+std::int32_t given(const Cell* reason) {
+  const double number = reason[0].r;
   return number >= 0.0 && number < 2147483647.0 ? static_cast<std::int32_t>(number) : 0;
 }
 
 // Whether a step for this reason ends at an event that depends on states. What a pace of the host says is told with it.
-bool lands(const PaceTables& pace, const Cell* told) {
-  const auto number = static_cast<std::size_t>(given(told));
-  return number < pace.reasons.size() ? pace.reasons[number].landed : told[1].r != 0.0;
+bool lands(const PaceTables& pace, const Cell* reason) {
+  const auto number = static_cast<std::size_t>(given(reason));
+  return number < pace.reasons.size() ? pace.reasons[number].landed : reason[1].r != 0.0;
 }
 
 // Too many steps have ended at events: which these are, and how long one is behind the other.
@@ -150,15 +150,15 @@ bool step(Machine& machine, Memory& memory, StepLog* log, std::size_t mark, doub
   const std::int32_t stop = tables.stops < 0 ? 0 : stopped(machine, cells, reached, until);
   const bool known = event && reached == due;
   if (!(reached > t) && fired.size() == mark) return machine.stop(error_at(t, Fault::NoProgress));
-  const Cell* const told = cells + pace.reason;
+  const Cell* const reason = cells + pace.reason;
   if (tables.budget >= 0) {
     const bool early = tables.stops < 0 ? reached < until : stop > 0;
-    const bool landed = !known && (early || lands(pace, told));
-    const std::int32_t why = stop > 0 ? first_stop + 1 - stop : lands(pace, told) ? given(told) : known_event;
+    const bool landed = !known && (early || lands(pace, reason));
+    const std::int32_t why = stop > 0 ? first_stop + 1 - stop : lands(pace, reason) ? given(reason) : known_event;
     if (!pay(machine, memory, t, reached, whole, landed, why)) return false;
   }
   if (log) {
-    const std::int32_t why = known ? known_event : stop > 0 ? first_stop + 1 - stop : memory.reasons.number(pace, told);
+    const std::int32_t why = known ? known_event : stop > 0 ? first_stop + 1 - stop : memory.reasons.number(pace, reason);
     log->append(t, reached, why, block, rejected);
   }
   return true;
@@ -166,15 +166,15 @@ bool step(Machine& machine, Memory& memory, StepLog* log, std::size_t mark, doub
 
 }  // namespace
 
-std::int32_t Reasons::number(const PaceTables& pace, const Cell* told) {
-  const std::int32_t number = given(told);
+std::int32_t Reasons::number(const PaceTables& pace, const Cell* reason) {
+  const std::int32_t number = given(reason);
   const auto place = static_cast<std::size_t>(number);
   first_ = static_cast<std::int32_t>(pace.reasons.size());
   const bool own = place < pace.reasons.size();
   if (own && !pace.reasons[place].at && pace.reasons[place].of == 0) return number;
-  Told key = {told[0].r, 0.0, 0.0, 0.0};
-  if (own && pace.reasons[place].at) key[1] = told[1].r;
-  for (std::int32_t k = 0; own && k < pace.reasons[place].of; ++k) key[2 + static_cast<std::size_t>(k)] = told[2 + k].r;
+  ReasonCells key = {reason[0].r, 0.0, 0.0, 0.0};
+  if (own && pace.reasons[place].at) key[1] = reason[1].r;
+  for (std::int32_t k = 0; own && k < pace.reasons[place].of; ++k) key[2 + static_cast<std::size_t>(k)] = reason[2 + k].r;
   std::array<std::uint64_t, 4> bits;
   std::memcpy(bits.data(), key.data(), sizeof bits);
   const auto [found, is_new] = numbers_.emplace(bits, first_ + static_cast<std::int32_t>(known_.size()));
@@ -182,7 +182,7 @@ std::int32_t Reasons::number(const PaceTables& pace, const Cell* told) {
   return found->second;
 }
 
-Reasons::Told Reasons::of(std::int32_t number) const {
+Reasons::ReasonCells Reasons::of(std::int32_t number) const {
   if (number < first_ || known_.empty()) return {static_cast<double>(number), 0.0, 0.0, 0.0};
   return known_.at(static_cast<std::size_t>(number - first_));
 }

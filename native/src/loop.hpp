@@ -46,14 +46,14 @@ struct Latest {
 // or an error of its own, stays as it is told, until the run is over.
 class Reasons {
  public:
-  using Told = std::array<double, 4>;  // what the cells of a reason hold
+  using ReasonCells = std::array<double, 4>;  // what the cells of a reason hold
 
-  std::int32_t number(const PaceTables& pace, const Cell* told);
-  Told of(std::int32_t number) const;
+  std::int32_t number(const PaceTables& pace, const Cell* reason);
+  ReasonCells of(std::int32_t number) const;
 
  private:
   std::int32_t first_ = 0;  // numbers below are the program's
-  std::vector<Told> known_;
+  std::vector<ReasonCells> known_;
   std::map<std::array<std::uint64_t, 4>, std::int32_t> numbers_;  // by their bits
 };
 

@@ -213,7 +213,7 @@ bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coeffi
   return lane.error.status == 0 || fail(lane, Fault::Refused, Call::Set, unit, -1);
 }
 
-bool Machine::goes_back() const {
+bool Machine::add_rollback() const {
   return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.save && unit.restore; });
 }
 
@@ -221,9 +221,9 @@ bool Machine::packs() const {
   return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.pack && unit.unpack; });
 }
 
-bool Machine::effort(std::int32_t unit, std::int64_t* to) const {
+bool Machine::statistics(std::int32_t unit, std::int64_t* to) const {
   const upbeat_unit& table = units_[static_cast<std::size_t>(unit)];
-  return table.effort && table.effort(table.self, to) == 0;
+  return table.statistics && table.statistics(table.self, to) == 0;
 }
 
 bool Machine::begin_units() {

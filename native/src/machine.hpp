@@ -97,11 +97,11 @@ class Machine {
   bool restore(std::int32_t place);
 
   // Whether every unit can be set back; whether the states of all can be turned into bytes.
-  bool goes_back() const;
+  bool add_rollback() const;
   bool packs() const;
 
   // How hard the solver of a unit has worked (see unit.h); false if it has none, or does not tell.
-  bool effort(std::int32_t unit, std::int64_t* to) const;
+  bool statistics(std::int32_t unit, std::int64_t* to) const;
 
   // What happens at the start time inside the units that are scenarios themselves. Call it before any block.
   bool begin_units();

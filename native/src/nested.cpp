@@ -123,21 +123,21 @@ int Nested::save(int slot) {
 
 int Nested::restore(int slot) {
   if (!machine_->restore(slot)) return 1;
-  const Standing& standing = kept_[static_cast<std::size_t>(slot)];
-  stale_ = standing.stale;
+  const Snapshot& snapshot = kept_[static_cast<std::size_t>(slot)];
+  stale_ = snapshot.stale;
   return 0;
 }
 
 int Nested::pack(int slot, void* to, std::uint64_t* size) {
   Bytes inside;
   if (!machine_->pack(slot, *strings_, inside)) return 1;
-  const Standing& standing = kept_[static_cast<std::size_t>(slot)];
+  const Snapshot& snapshot = kept_[static_cast<std::size_t>(slot)];
   const std::uint64_t room = *size;
   *size = 16 + inside.size();
   if (room < *size) return 0;
   auto* next = static_cast<unsigned char*>(to);
-  write_word(next, bits_of(standing.time));
-  write_word(next + 8, standing.stale ? 1 : 0);
+  write_word(next, bits_of(snapshot.time));
+  write_word(next + 8, snapshot.stale ? 1 : 0);
   next += 16;
   std::copy(inside.begin(), inside.end(), next);
   return 0;
@@ -146,9 +146,9 @@ int Nested::pack(int slot, void* to, std::uint64_t* size) {
 int Nested::unpack(int slot, const void* from, std::uint64_t size) {
   foreign_.clear();
   Reader reader(from, size);
-  Standing standing;
-  standing.time = double_of(reader.word());
-  standing.stale = reader.word() != 0;
+  Snapshot snapshot;
+  snapshot.time = double_of(reader.word());
+  snapshot.stale = reader.word() != 0;
   if (!reader.sound()) {
     foreign_ = "not a state of this nested scenario: it is too short";
     return 1;
@@ -157,7 +157,7 @@ int Nested::unpack(int slot, const void* from, std::uint64_t size) {
   if (!machine_->unpack(slot, *strings_, reader.bytes(left), left)) return 1;
   const auto index = static_cast<std::size_t>(slot);
   if (index >= kept_.size()) kept_.resize(index + 1);
-  kept_[index] = std::move(standing);
+  kept_[index] = std::move(snapshot);
   return 0;
 }
 
@@ -187,10 +187,10 @@ const char* Nested::message() {
 }
 
 upbeat_unit Nested::make(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings) {
-  const bool goes_back = machine->goes_back();
-  const bool packs = goes_back && strings && machine->packs();
+  const bool add_rollback = machine->add_rollback();
+  const bool packs = add_rollback && strings && machine->packs();
   upbeat_unit table = Calls<Nested>::table(new Nested(std::move(machine), std::move(tables), start, strings));
-  if (goes_back) Calls<Nested>::goes_back(table);
+  if (add_rollback) Calls<Nested>::add_rollback(table);
   if (packs) Calls<Nested>::packs(table);
   table.due = Calls<Nested>::due;
   table.message = Calls<Nested>::message;

@@ -59,7 +59,7 @@ class Nested {
   static Nested* behind(const upbeat_unit& table);
 
  private:
-  struct Standing {
+  struct Snapshot {
     bool stale = false;
     double time = 0.0;
   };
@@ -71,7 +71,7 @@ class Nested {
   NestedTables tables_;
   double start_;
   bool stale_ = false;  // an input was set, and nobody inside has seen it yet
-  std::vector<Standing> kept_;
+  std::vector<Snapshot> kept_;
   Strings* strings_;
   std::string foreign_;  // why bytes were refused by the nested unit itself
   std::string message_;

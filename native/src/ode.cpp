@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "courses.hpp"
+#include "trajectories.hpp"
 #include "packing.hpp"
 #include "text.hpp"
 
@@ -92,16 +92,16 @@ Ode::Ode(const OdeTables& tables, double start)
 
 // Write a held input where the kernels read it.
 void Ode::settle(const Input& input) {
-  const double* const course = state_.data() + input.state;
-  if (course[1] != 1.0) {
+  const double* const trajectory = state_.data() + input.state;
+  if (trajectory[1] != 1.0) {
     moving_ = true;
     return;
   }
   double* const compute = compute_.in() + 1 + n_ + input.cell;
-  for (std::int32_t i = 0; i < input.port.cells; ++i) compute[i] = course[2 + i];
+  for (std::int32_t i = 0; i < input.port.cells; ++i) compute[i] = trajectory[2 + i];
   if (n_ == 0) return;
   double* const derivatives = derivatives_.in() + 1 + n_ + input.cell;
-  for (std::int32_t i = 0; i < input.port.cells; ++i) derivatives[i] = course[2 + i];
+  for (std::int32_t i = 0; i < input.port.cells; ++i) derivatives[i] = trajectory[2 + i];
 }
 
 void Ode::refresh() {
@@ -113,14 +113,14 @@ void Ode::refresh() {
 // Evaluate the inputs that are polynomials, by Horner's rule.
 void Ode::follow(double t, double* in) {
   for (const Input& input : inputs_) {
-    const double* const course = state_.data() + input.state;
-    const auto count = static_cast<std::int32_t>(course[1]);
+    const double* const trajectory = state_.data() + input.state;
+    const auto count = static_cast<std::int32_t>(trajectory[1]);
     if (count == 1) continue;
-    const double tau = t - course[0];
+    const double tau = t - trajectory[0];
     const std::int32_t cells = input.port.cells;
     double* const to = in + 1 + n_ + input.cell;
     for (std::int32_t i = 0; i < cells; ++i) {
-      const double* coefficient = course + 2 + (count - 1) * cells + i;
+      const double* coefficient = trajectory + 2 + (count - 1) * cells + i;
       double value = *coefficient;
       for (std::int32_t k = 1; k < count; ++k) {
         coefficient -= cells;
@@ -194,14 +194,14 @@ int Ode::set(int port, const Cell* coefficients, int count) {
     return refuse("an input takes polynomials of degree 0 to " + std::to_string(is_real ? UPBEAT_MAX_DEGREE : 0) +
                   ", not " + std::to_string(count) + " coefficients");
   }
-  double* const course = state_.data() + input.state;
-  const bool was_moving = course[1] != 1.0;
+  double* const trajectory = state_.data() + input.state;
+  const bool was_moving = trajectory[1] != 1.0;
   const std::int32_t total = count * input.port.cells;
-  course[0] = state_[0];
-  course[1] = count;
-  for (std::int32_t i = 0; i < total; ++i) course[2 + i] = to_double(coefficients[i], input.port.kind);
+  trajectory[0] = state_[0];
+  trajectory[1] = count;
+  for (std::int32_t i = 0; i < total; ++i) trajectory[2 + i] = to_double(coefficients[i], input.port.kind);
   const std::int32_t all = static_cast<std::int32_t>(rows) * input.port.cells;
-  for (std::int32_t i = total; was_moving && i < all; ++i) course[2 + i] = 0.0;
+  for (std::int32_t i = total; was_moving && i < all; ++i) trajectory[2 + i] = 0.0;
   if (was_moving && count == 1) {
     refresh();
   } else {
@@ -274,7 +274,7 @@ int Ode::refuse(std::string message) {
 
 upbeat_unit Ode::make(const OdeTables& tables, double start) {
   upbeat_unit table = table_of(new Ode(tables, start));
-  if (!tables.states.empty()) Calls<Ode>::works(table);
+  if (!tables.states.empty()) Calls<Ode>::add_statistics(table);
   return table;
 }
 

@@ -66,9 +66,9 @@ class Ode : protected Dynamics {
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
   const char* message() const { return message_.c_str(); }
-  Effort effort() const {
-    Effort all;
-    for (const Solver& solver : solvers_) all += solver.effort();
+  SolverStatistics statistics() const {
+    SolverStatistics all;
+    for (const Solver& solver : solvers_) all += solver.statistics();
     return all;
   }
 
@@ -114,7 +114,7 @@ class Ode : protected Dynamics {
   template <class Unit>
   static upbeat_unit table_of(Unit* made) {
     upbeat_unit table = Calls<Unit>::table(made);
-    Calls<Unit>::goes_back(table);
+    Calls<Unit>::add_rollback(table);
     Calls<Unit>::packs(table);
     table.slope = Calls<Unit>::slope;
     table.message = Calls<Unit>::message;

@@ -1,7 +1,7 @@
 // Whether the tables of a unit given by equations make sense: they may come from anywhere.
 #include "ode.hpp"
 
-#include "courses.hpp"
+#include "trajectories.hpp"
 
 namespace upbeat {
 

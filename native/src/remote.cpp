@@ -189,27 +189,27 @@ int RemoteUnit::unpack(int slot, const void* from, std::uint64_t size) {
 int RemoteUnit::remember(const Question& question) {
   if (terms_.restarts <= 0) return 0;
   const auto* const from = static_cast<const unsigned char*>(question.from);
-  Told told{question, Bytes(from, from + question.size), talk_.answer().a, talk_.answer().y};
-  told.question.from = nullptr;
-  told_.push_back(std::move(told));
+  PastCall past{question, Bytes(from, from + question.size), talk_.answer().a, talk_.answer().y};
+  past.question.from = nullptr;
+  past_calls_.push_back(std::move(past));
   return 0;
 }
 
 // The present state, and those that were saved: what was told before need not be told again. If the unit
 // cannot give them just now, it is asked again later.
 void RemoteUnit::keep() {
-  const Slate::Answer& slate = talk_.answer();
+  const SharedPage::Answer& page = talk_.answer();
   const auto answered = [&](Command command, std::int32_t slot) {
     Question question{command};
     question.a = slot;
-    return asked(question) && slate.status == 0;
+    return asked(question) && page.status == 0;
   };
   steps_ = 0;
   if (!answered(Command::Save, for_restarts) || !answered(Command::Pack, for_restarts)) {
     if (talk_.over()) revived();
     return;
   }
-  Bytes state(talk_.payload(), talk_.payload() + slate.size);
+  Bytes state(talk_.payload(), talk_.payload() + page.size);
   std::map<std::int32_t, Bytes> fresh;
   for (const auto& [slot, kept] : slots_) {
     if (kept.fresh) continue;
@@ -217,11 +217,11 @@ void RemoteUnit::keep() {
       if (talk_.over()) revived();
       return;
     }
-    fresh[slot].assign(talk_.payload(), talk_.payload() + slate.size);
+    fresh[slot].assign(talk_.payload(), talk_.payload() + page.size);
   }
   state_ = std::move(state);
   for (auto& [slot, bytes] : fresh) slots_[slot] = {std::move(bytes), true};
-  told_.clear();
+  past_calls_.clear();
 }
 
 // After a loss, with the reason in `message_`: whether there is a unit again that stands where the old one did.
@@ -229,8 +229,8 @@ bool RemoteUnit::revived() {
   while (talk_.over() && terms_.restarts > 0) {
     --terms_.restarts;
     Link link = hooks_.renewed(message_);
-    if (!link.slate) return false;
-    talk_.begin_anew(std::move(link));
+    if (!link.page) return false;
+    talk_.restart(std::move(link));
     if (!caught_up() && !talk_.over()) {
       talk_.end("its process was started anew, but did not come to the same state: " + message_);
       message_ = talk_.why();
@@ -265,11 +265,11 @@ bool RemoteUnit::caught_up() {
   for (const auto& [slot, kept] : slots_) {
     if (!kept.state.empty() && !took_over(slot, kept.state)) return false;
   }
-  for (const Told& told : told_) {
-    Question question = told.question;
-    question.from = told.payload.data();
+  for (const PastCall& past : past_calls_) {
+    Question question = past.question;
+    question.from = past.payload.data();
     if (!granted(question)) return false;
-    if (talk_.answer().a != told.a || bits_of(talk_.answer().y) != bits_of(told.y)) {
+    if (talk_.answer().a != past.a || bits_of(talk_.answer().y) != bits_of(past.y)) {
       message_ = "it does not repeat itself";
       return false;
     }
@@ -282,7 +282,7 @@ upbeat_unit RemoteUnit::table(std::unique_ptr<RemoteUnit> unit) {
   const Offered offered = unit->calls_;
   upbeat_unit table = Call::table(unit.release());
   table.jump = Call::jump;
-  if (offered.rollback) Call::goes_back(table);
+  if (offered.rollback) Call::add_rollback(table);
   if (offered.pack) Call::packs(table);
   if (offered.due) table.due = Call::due;
   if (offered.slope) table.slope = Call::slope;

@@ -1,4 +1,4 @@
-// A unit in another process as the engine sees it: every call is a question on a slate, and an answer.
+// A unit in another process as the engine sees it: every call is a question on a shared page, and an answer.
 //
 // If the other process dies or gives no answer in time, a unit that may be started anew is: another process
 // takes over the last state that was kept, and hears again all it was told since.
@@ -18,7 +18,7 @@ namespace upbeat {
 
 // What only the host can do, also when nobody waits.
 struct RemoteHooks : ConversationHooks {
-  // Starts another process in its place, for the reason given; no slate if that failed, which it then says.
+  // Starts another process in its place, for the reason given; no shared page if that failed, which it then says.
   std::function<Link(std::string& why)> renewed;
   // The process was asked to end: sees to it. What went wrong with that, if anything did.
   std::function<void(const std::string& why)> ended;
@@ -65,7 +65,7 @@ class RemoteUnit {
 
  private:
   // Something it was told since the last state that was kept, and what came of it.
-  struct Told {
+  struct PastCall {
     Question question;
     Bytes payload;
     std::int32_t a;
@@ -101,7 +101,7 @@ class RemoteUnit {
   std::int64_t steps_ = 0;  // since the last state was kept
   Bytes state_;
   std::map<std::int32_t, Kept> slots_;
-  std::vector<Told> told_;
+  std::vector<PastCall> past_calls_;
 };
 
 }  // namespace upbeat

@@ -110,7 +110,7 @@ void Remote::checked(Call call) {
     const nb::object raised = std::exchange(trouble_.exception, {});
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
   } else {
-    const char* const kind = status == ended_status ? "Ended" : "Told";
+    const char* const kind = status == ended_status ? "RemoteEnd" : "RemoteError";
     const nb::object told = nb::module_::import_("upbeat.units.process.wire").attr(kind);
     PyErr_SetObject(told.ptr(), nb::str(called.message()).ptr());
   }

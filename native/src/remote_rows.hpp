@@ -31,9 +31,9 @@ inline std::vector<Callback::Port> ports_of(const std::vector<PortRow>& rows) {
 }
 
 inline Link linked(int file, std::uint64_t size, int process) {
-  std::shared_ptr<Slate> slate = mapped(file, size);
-  if (!slate) throw std::runtime_error("the memory to share with another process cannot be reached");
-  return {std::move(slate), size - sizeof(Slate), process};
+  std::shared_ptr<SharedPage> page = mapped(file, size);
+  if (!page) throw std::runtime_error("the memory to share with another process cannot be reached");
+  return {std::move(page), size - sizeof(SharedPage), process};
 }
 
 }  // namespace upbeat

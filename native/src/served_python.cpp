@@ -37,8 +37,8 @@ class Served {
   Served(nb::handle unit, double start, const Link& link, const std::vector<PortRow>& ports, nb::object words,
          const std::string& prefix, nb::object more) {
     const upbeat_unit table = entrance_.enter(unit, start);
-    slate_ = link.slate;
-    server_ = std::make_unique<Server>(link.slate, link.room, table, remote_ports(ports_of(ports)), entrance_.strings,
+    page_ = link.page;
+    server_ = std::make_unique<Server>(link.page, link.room, table, remote_ports(ports_of(ports)), entrance_.strings,
                                        [this, words, table, prefix, more]() -> std::string {
                                          const std::string said = why(words);
                                          if (!said.empty() || !table.message) return said;
@@ -58,7 +58,7 @@ class Served {
   }
 
   // Another log record has been written.
-  void record() { slate_->records.fetch_add(1, std::memory_order_relaxed); }
+  void record() { page_->records.fetch_add(1, std::memory_order_relaxed); }
 
   // Until the client has asked for the end.
   void run() {
@@ -86,7 +86,7 @@ class Served {
   }
 
   std::string complaints(const nb::object& more) {
-    if (slate_->status != fmi::failed_status) return "";
+    if (page_->status != fmi::failed_status) return "";
     nb::gil_scoped_acquire acquire;
     try {
       return more.is_none() ? "" : nb::cast<std::string>(more());
@@ -96,7 +96,7 @@ class Served {
   }
 
   Entrance entrance_;
-  std::shared_ptr<Slate> slate_;
+  std::shared_ptr<SharedPage> page_;
   std::unique_ptr<Server> server_;
 };
 

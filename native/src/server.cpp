@@ -15,9 +15,9 @@ constexpr std::uint32_t most_looking = 20'000;  // microseconds, whatever is wri
 
 }  // namespace
 
-Server::Server(std::shared_ptr<Slate> slate, std::uint64_t room, upbeat_unit unit, std::vector<RemotePort> ports, Strings& strings,
+Server::Server(std::shared_ptr<SharedPage> page, std::uint64_t room, upbeat_unit unit, std::vector<RemotePort> ports, Strings& strings,
                std::function<std::string()> why)
-    : memory_(std::move(slate)), slate_(*memory_), room_(room), unit_(unit), ports_(std::move(ports)), strings_(strings), why_(std::move(why)) {}
+    : memory_(std::move(page)), page_(*memory_), room_(room), unit_(unit), ports_(std::move(ports)), strings_(strings), why_(std::move(why)) {}
 
 Server::~Server() {
   if (unit_.destroy) unit_.destroy(unit_.self);
@@ -28,26 +28,26 @@ RemoteUnit::Offered Server::calls() const {
 }
 
 bool Server::wait(const std::atomic<bool>& abandoned) {
-  const std::uint32_t looking = std::min(slate_.looking.load(std::memory_order_relaxed), most_looking);
-  return await_turn(slate_, Side::Server, Patience::look(looking), [&] { return !abandoned.load(std::memory_order_relaxed); });
+  const std::uint32_t looking = std::min(page_.looking.load(std::memory_order_relaxed), most_looking);
+  return await_turn(page_, Side::Server, Patience::look(looking), [&] { return !abandoned.load(std::memory_order_relaxed); });
 }
 
 // The question is read before the unit is called and the answer written after it: a unit that writes where it should
 // not changes neither.
 bool Server::answer() {
-  asked_ = {slate_.command, slate_.a, slate_.b, slate_.x, slate_.y, slate_.size, slate_.serial};
+  asked_ = {page_.command, page_.a, page_.b, page_.x, page_.y, page_.size, page_.serial};
   const auto command = static_cast<Command>(asked_.command);
   said_ = {};
   if (command == Command::Feed) {
-    inbox_.insert(inbox_.end(), slate_.payload(), slate_.payload() + asked_.size);
+    inbox_.insert(inbox_.end(), page_.payload(), page_.payload() + asked_.size);
   } else if (command == Command::Fetch) {
     const std::uint64_t piece = std::min<std::uint64_t>(room_, outbox_.size() - asked_.size);
-    std::memcpy(slate_.payload(), outbox_.data() + asked_.size, piece);
+    std::memcpy(page_.payload(), outbox_.data() + asked_.size, piece);
   } else if (command == Command::End) {
     if (unit_.destroy) unit_.destroy(unit_.self);  // before the answer: it may have something to say
     unit_ = {};
   } else {
-    given_ = asked_.size > room_ ? inbox_.data() : slate_.payload();
+    given_ = asked_.size > room_ ? inbox_.data() : page_.payload();
     outbox_.clear();
     std::string raised;
     try {
@@ -58,19 +58,19 @@ bool Server::answer() {
     }
     inbox_.clear();
     if (said_.status != 0) {
-      slate_.status = said_.status;  // `why_` looks at it
+      page_.status = said_.status;  // `why_` looks at it
       const std::string text = raised.empty() ? why_() : "it raised a C++ exception (" + raised + ")";
       outbox_.assign(text.begin(), text.end());
       said_.size = outbox_.size();
     }
-    if (!outbox_.empty() && outbox_.size() <= room_) std::memcpy(slate_.payload(), outbox_.data(), outbox_.size());
+    if (!outbox_.empty() && outbox_.size() <= room_) std::memcpy(page_.payload(), outbox_.data(), outbox_.size());
   }
-  slate_.status = said_.status;
-  slate_.a = said_.a;
-  slate_.y = said_.y;
-  slate_.size = said_.size;
-  slate_.serial = ~asked_.serial;
-  hand_over(slate_, Side::Client);
+  page_.status = said_.status;
+  page_.a = said_.a;
+  page_.y = said_.y;
+  page_.size = said_.size;
+  page_.serial = ~asked_.serial;
+  hand_over(page_, Side::Client);
   return command != Command::End;
 }
 
@@ -96,10 +96,10 @@ int Server::carried_out() {
   }
 }
 
-// Where a unit may put so many cells: on the slate itself, if they fit.
+// Where a unit may put so many cells: on the shared page itself, if they fit.
 Cell* Server::cells_for(std::uint64_t count) {
   said_.size = sizeof(Cell) * count;
-  if (said_.size <= room_) return reinterpret_cast<Cell*>(slate_.payload());
+  if (said_.size <= room_) return reinterpret_cast<Cell*>(page_.payload());
   outbox_.resize(said_.size);
   return reinterpret_cast<Cell*>(outbox_.data());
 }

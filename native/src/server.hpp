@@ -1,4 +1,4 @@
-// The other end of a slate: carries out what is asked of one unit, in the unit's own process.
+// The other end of a shared page: carries out what is asked of one unit, in the unit's own process.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace upbeat {
 class Server {
  public:
   // Takes over the unit: its `destroy` is called at the end. `why` says why the last call of it has failed.
-  Server(std::shared_ptr<Slate> slate, std::uint64_t room, upbeat_unit unit, std::vector<RemotePort> ports, Strings& strings,
+  Server(std::shared_ptr<SharedPage> page, std::uint64_t room, upbeat_unit unit, std::vector<RemotePort> ports, Strings& strings,
          std::function<std::string()> why);
   ~Server();
   Server(const Server&) = delete;
@@ -33,8 +33,8 @@ class Server {
   int pack();
   Cell* cells_for(std::uint64_t count);
 
-  std::shared_ptr<Slate> memory_;
-  Slate& slate_;
+  std::shared_ptr<SharedPage> memory_;
+  SharedPage& page_;
   std::uint64_t room_;
   upbeat_unit unit_;
   std::vector<RemotePort> ports_;
@@ -46,7 +46,7 @@ class Server {
     std::uint64_t size;
     std::uint32_t serial;
   } asked_{};
-  Slate::Answer said_{};
+  SharedPage::Answer said_{};
   Bytes inbox_;  // a payload that came in pieces
   const unsigned char* given_ = nullptr;
   Bytes outbox_;  // a payload that goes in pieces

@@ -40,9 +40,9 @@ inline std::size_t loose_in(const std::vector<Part>& list) {
 class Trial {
  public:
   // Steps in a row that are made in the same way. The first of them does not count: threads may have gone to sleep.
-  static constexpr std::size_t stretch = 4;
+  static constexpr std::size_t batch = 4;
   static constexpr std::size_t most = 16;  // stretches, after one that does not count
-  static constexpr std::size_t samples = most / 2 * (stretch - 1);
+  static constexpr std::size_t samples = most / 2 * (batch - 1);
 
   // Measure from now on. Without that, several cores do it.
   void begin() { *this = Trial(Fresh{}); }
@@ -54,12 +54,12 @@ class Trial {
 
   // The step took so long.
   void took(double seconds) {
-    const std::size_t number = steps_++ / stretch;
-    if (number > 0 && steps_ % stretch != 1) {
+    const std::size_t number = steps_++ / batch;
+    if (number > 0 && steps_ % batch != 1) {
       Times& times = times_[several_ ? 1 : 0];
       times.seconds[times.count++] = seconds;
     }
-    if (steps_ % stretch != 0) return;
+    if (steps_ % batch != 0) return;
     if ((number == 4 || number == 8) && apart()) over_ = true;
     if (number == most) over_ = true;
     several_ = over_ ? median(true) < median(false) : turn(number);

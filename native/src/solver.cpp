@@ -103,7 +103,7 @@ void Solver::stages(Dynamics& f, double t, double h, const double* x) {
     }
     f.derivatives(t + tables_.c[s] * h, state, k_.data() + s * n_);
   }
-  effort_.evaluations += static_cast<std::int64_t>(rows_.size()) - 1;
+  statistics_.evaluations += static_cast<std::int64_t>(rows_.size()) - 1;
 }
 
 // How many solver steps cover `length`; 0 if too many (see `message`).
@@ -126,9 +126,9 @@ bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
     if (Working::should_stop()) return refuse("it was interrupted");
     const double start = t + static_cast<double>(i) * h;
     f.derivatives(start, x, k_.data());
-    ++effort_.evaluations;
+    ++statistics_.evaluations;
     stages(f, start, h, x);
-    ++effort_.steps;
+    ++statistics_.steps;
     if (!watch) {
       moved(b_, h, x, x);
       continue;
@@ -137,12 +137,12 @@ bool Solver::fixed(Dynamics& f, double t, double to, double* x, Watch* watch) {
     const double end = i + 1 < count ? t + static_cast<double>(i + 1) * h : to;
     const bool stopped = watch->step(start, end, new_.data(), [&]() -> const Dense& {
       f.derivatives(end, new_.data(), stage_.data());
-      ++effort_.evaluations;
+      ++statistics_.evaluations;
       return dense(start, h, x, stage_.data(), false);
     });
     for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
     if (!stopped) continue;
-    ++effort_.stops;
+    ++statistics_.stops;
     return true;
   }
   return true;
@@ -183,7 +183,7 @@ const Dense& Solver::dense(double t, double h, const double* x, const double* af
 
 bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept, Watch* watch) {
   f.derivatives(t, x, k_.data());
-  ++effort_.evaluations;
+  ++statistics_.evaluations;
   // The first step is a guess: that time cannot tell it from none is no reason to give up.
   double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
   for (std::int64_t tried = 0; tried < tables_.most; ++tried) {
@@ -202,10 +202,10 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
     const double factor = factor_of(error);
     if (!(error <= 1.0)) {
       h = length * smaller(1.0, factor);
-      ++effort_.rejected;
+      ++statistics_.rejected;
       continue;
     }
-    ++effort_.steps;
+    ++statistics_.steps;
     const double proposed = limited(length * factor);
     h = cut ? larger(h, proposed) : proposed;
     const double end = cut ? to : t + length;
@@ -215,7 +215,7 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
         watch && watch->step(t, end, new_.data(),
                              [&]() -> const Dense& { return dense(t, length, x, last, !d_.empty()); });
     for (std::size_t j = 0; j < n_; ++j) x[j] = new_[j];
-    if (stopped) ++effort_.stops;
+    if (stopped) ++statistics_.stops;
     if (cut || stopped) {
       kept = h;
       return true;

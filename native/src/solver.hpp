@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "effort.hpp"
+#include "solver_statistics.hpp"
 #include "located.hpp"
 
 namespace upbeat {
@@ -79,7 +79,7 @@ class Solver {
   // time. False: see `message`. What `f` throws passes through.
   bool advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch = nullptr);
   const std::string& message() const { return message_; }
-  const Effort& effort() const { return effort_; }
+  const SolverStatistics& statistics() const { return statistics_; }
 
   // The absolute tolerance of each component becomes `atol` times the size that it usually has.
   void scale(const double* nominals);
@@ -117,7 +117,7 @@ class Solver {
   std::vector<double> new_;
   std::vector<double> error_;
   std::string message_;
-  Effort effort_;
+  SolverStatistics statistics_;
 };
 
 }  // namespace upbeat

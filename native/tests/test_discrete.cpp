@@ -137,8 +137,8 @@ TEST(conditions_on_ordinary_inputs_are_due_at_once) {
 
 TEST(a_discrete_unit_is_set_back_with_its_events) {
   Driven lamp(::lamp());
-  const Cell course[] = {real(1.0), real(0.5)};
-  lamp.unit.set(lamp.unit.self, 0, course, 2);
+  const Cell trajectory[] = {real(1.0), real(0.5)};
+  lamp.unit.set(lamp.unit.self, 0, trajectory, 2);
   lamp.advance(0.0, 1.0);
   lamp.press();
   CHECK(lamp.unit.save(lamp.unit.self, 3) == 0);
@@ -156,8 +156,8 @@ TEST(a_discrete_unit_is_set_back_with_its_events) {
 
 TEST(a_discrete_unit_travels_as_bytes) {
   Driven lamp(::lamp());
-  const Cell course[] = {real(1.0), real(0.5)};
-  lamp.unit.set(lamp.unit.self, 0, course, 2);
+  const Cell trajectory[] = {real(1.0), real(0.5)};
+  lamp.unit.set(lamp.unit.self, 0, trajectory, 2);
   lamp.press();
   CHECK(lamp.unit.save(lamp.unit.self, 0) == 0);
   std::uint64_t size = 0;

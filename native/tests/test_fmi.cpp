@@ -142,8 +142,8 @@ TEST(fmi2_follows_inputs) {
   FmuTables tables = fake2(fmu);
   tables.ports[0].followed = true;
   Unit unit(tables);
-  const Cell course[2] = {real(1.0), real(2.0)};
-  CHECK(unit.table.set(unit.table.self, 0, course, 2) == 0);
+  const Cell trajectory[2] = {real(1.0), real(2.0)};
+  CHECK(unit.table.set(unit.table.self, 0, trajectory, 2) == 0);
   CHECK(unit.advance(0.0, 1.0) == 0);
   CHECK(fmu.x == 2.0 && fmu.u == 1.0);
   CHECK(unit.advance(1.0, 2.0) == 0);  // the course goes on: u = 3 at t = 1

@@ -49,8 +49,8 @@ TEST(a_nest_makes_steps_of_its_own) {
   inside.fail_after = 4;  // four steps of 0.25 and no more
   const upbeat_unit unit = nest(inside.table(), "echo", 0.25);
   CHECK(Nested::behind(unit)->begin());
-  const Cell course[] = {real(3.0), real(1.0)};
-  CHECK(unit.set(unit.self, 0, course, 2) == 0);
+  const Cell trajectory[] = {real(3.0), real(1.0)};
+  CHECK(unit.set(unit.self, 0, trajectory, 2) == 0);
   double reached = 0.0;
   CHECK(advance(unit, 0.0, 1.0, false, reached) == 0 && reached == 1.0 && inside.time == 1.0);
   CHECK(output(unit) == 3.0 + 1000.0);  // the course arrives as it is

@@ -80,8 +80,8 @@ TEST(inputs_are_polynomials_from_the_units_own_time) {
   OdeTables tables = decay(rk4(1));
   tables.parameters = {0.0};
   upbeat_unit unit = Ode::make(tables, 5.0);
-  const Cell course[] = {real(1.0), real(2.0), real(3.0)};
-  CHECK(unit.set(unit.self, 0, course, 3) == 0);
+  const Cell trajectory[] = {real(1.0), real(2.0), real(3.0)};
+  CHECK(unit.set(unit.self, 0, trajectory, 3) == 0);
   advance(unit, 5.0, 6.0);
   CHECK(std::fabs(get(unit) - 4.0) < 1e-14);
   const Cell held[] = {real(0.0)};
@@ -107,8 +107,8 @@ TEST(booleans_come_out_as_integers) {
 
 TEST(restore_is_the_inverse_of_save) {
   upbeat_unit unit = Ode::make(decay(adaptive()), 0.0);
-  const Cell course[] = {real(1.0), real(-0.5)};
-  unit.set(unit.self, 0, course, 2);
+  const Cell trajectory[] = {real(1.0), real(-0.5)};
+  unit.set(unit.self, 0, trajectory, 2);
   advance(unit, 0.0, 0.3);
   CHECK(unit.save(unit.self, 2) == 0);
   const std::vector<double> before = static_cast<Ode*>(unit.self)->state();
@@ -157,11 +157,11 @@ TEST(slopes_are_those_of_the_present_inputs) {
   tables.slopes.push_back({1, 0, shared(kernel_of(4, {2.0}, {{UPBEAT_MUL, 5, 4, 2, 0}}, {5})), nullptr});
   CHECK(problem_in(tables).empty());
   upbeat_unit unit = Ode::make(tables, 0.0);
-  Cell course[2] = {real(3.0), real(4.0)};
+  Cell trajectory[2] = {real(3.0), real(4.0)};
   Cell slope;
-  CHECK(unit.set(unit.self, 0, course, 1) == 0);
+  CHECK(unit.set(unit.self, 0, trajectory, 1) == 0);
   CHECK(unit.slope(unit.self, 1, 0, &slope) == 0 && slope.r == 6.0);
-  CHECK(unit.set(unit.self, 0, course, 2) == 0);
+  CHECK(unit.set(unit.self, 0, trajectory, 2) == 0);
   double reached = 0.5;
   CHECK(unit.advance(unit.self, 0.0, 0.5, 0, &reached) == 0);
   CHECK(unit.slope(unit.self, 1, 0, &slope) == 0 && slope.r == 10.0);

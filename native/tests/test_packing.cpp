@@ -59,9 +59,9 @@ TEST(an_ode_packs_its_state_as_little_endian_doubles) {
 TEST(an_ode_goes_on_from_bytes) {
   upbeat_unit first = Ode::make(integrator(), 0.0);
   upbeat_unit second = Ode::make(integrator(), 7.0);
-  const Cell course[] = {real(1.0), real(3.0)};
+  const Cell trajectory[] = {real(1.0), real(3.0)};
   double reached = 1.0;
-  CHECK(first.set(first.self, 0, course, 2) == 0 && first.advance(first.self, 0.0, 1.0, 0, &reached) == 0);
+  CHECK(first.set(first.self, 0, trajectory, 2) == 0 && first.advance(first.self, 0.0, 1.0, 0, &reached) == 0);
   CHECK(first.save(first.self, 0) == 0);
   const Bytes bytes = packed(first, 0);
   CHECK(second.unpack(second.self, 5, bytes.data(), bytes.size()) == 0);

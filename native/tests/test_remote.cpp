@@ -1,4 +1,4 @@
-// Both ends of a slate, each on a thread of its own instead of a process.
+// Both ends of a shared page, each on a thread of its own instead of a process.
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr std::uint64_t room = 64;  // so that anything larger travels in pieces
 
-std::shared_ptr<Slate> fresh() {
-  void* const memory = std::aligned_alloc(64, sizeof(Slate) + room);
-  std::memset(memory, 0, sizeof(Slate) + room);
-  return {static_cast<Slate*>(memory), [](Slate* slate) { std::free(slate); }};
+std::shared_ptr<SharedPage> fresh() {
+  void* const memory = std::aligned_alloc(64, sizeof(SharedPage) + room);
+  std::memset(memory, 0, sizeof(SharedPage) + room);
+  return {static_cast<SharedPage*>(memory), [](SharedPage* page) { std::free(page); }};
 }
 
 // Gives back what it was given, and keeps it.
@@ -50,7 +50,7 @@ struct Served {
   Mirror mirror;
   Strings there, here;
   std::atomic<bool> abandoned{false};
-  std::shared_ptr<Slate> slate = fresh();
+  std::shared_ptr<SharedPage> page = fresh();
   std::vector<RemotePort> ports;
   std::thread thread;
   bool ended = false;
@@ -58,7 +58,7 @@ struct Served {
   explicit Served(Kind scalar) {
     ports = {{scalar, 1, false}, {scalar, 1, false}, {Kind::Real, 100, false}, {Kind::Real, 100, false}};
     thread = std::thread([this] {
-      Server server(slate, room, mirror.table(), ports, there, [] { return std::string(200, 'w'); });
+      Server server(page, room, mirror.table(), ports, there, [] { return std::string(200, 'w'); });
       while (server.wait(abandoned) && server.answer()) {
       }
     });
@@ -72,7 +72,7 @@ struct Served {
     hooks.records = [] {};
     hooks.going_on = [] { return true; };
     hooks.ended = [this](const std::string&) { ended = true; };
-    auto unit = std::make_unique<RemoteUnit>(Link{slate, room, 0}, RemoteUnit::Offered{}, ports, RemoteTerms{}, hooks);
+    auto unit = std::make_unique<RemoteUnit>(Link{page, room, 0}, RemoteUnit::Offered{}, ports, RemoteTerms{}, hooks);
     unit->use(here);
     return unit;
   }
@@ -80,7 +80,7 @@ struct Served {
 
 }  // namespace
 
-TEST(values_cross_a_slate_in_one_piece_or_many) {
+TEST(values_cross_a_shared_page_in_one_piece_or_many) {
   Served served(Kind::Real);
   std::unique_ptr<RemoteUnit> unit = served.client();
   std::vector<Cell> given(100), found(100);
@@ -101,7 +101,7 @@ TEST(values_cross_a_slate_in_one_piece_or_many) {
   CHECK(served.ended);
 }
 
-TEST(texts_cross_a_slate_whatever_their_numbers) {
+TEST(texts_cross_a_shared_page_whatever_their_numbers) {
   Served served(Kind::String);
   std::unique_ptr<RemoteUnit> unit = served.client();
   for (const std::string& text : {std::string("a"), std::string(), std::string(1000, 'x'), std::string("a")}) {
@@ -124,7 +124,7 @@ TEST(a_refusal_comes_with_its_words) {
 }
 
 TEST(who_asks_nobody_is_told_in_time) {
-  const std::shared_ptr<Slate> slate = fresh();
+  const std::shared_ptr<SharedPage> page = fresh();
   int lost = 0;
   RemoteHooks hooks;
   hooks.lost = [&](bool hung) {
@@ -136,7 +136,7 @@ TEST(who_asks_nobody_is_told_in_time) {
   hooks.ended = [](const std::string&) {};
   RemoteTerms terms;
   terms.deadline = 0.05;
-  RemoteUnit unit(Link{slate, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
+  RemoteUnit unit(Link{page, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
   Cell cell = real(0.0);
   CHECK(unit.get(0, &cell) == 1);
   CHECK(unit.message() == std::string("nobody there"));
@@ -145,7 +145,7 @@ TEST(who_asks_nobody_is_told_in_time) {
 }
 
 // The other side may write anything at any time: whatever it says, nothing is read or made that it has no right to.
-TEST(nonsense_on_a_slate_ends_the_conversation) {
+TEST(nonsense_on_a_shared_page_ends_the_conversation) {
   struct Case {
     std::int32_t status;
     std::uint64_t size;
@@ -160,14 +160,14 @@ TEST(nonsense_on_a_slate_ends_the_conversation) {
       {7, room, true, "\xEF\xBF\xBD"},
   };
   for (const Case& one : cases) {
-    const std::shared_ptr<Slate> slate = fresh();
+    const std::shared_ptr<SharedPage> page = fresh();
     std::thread other([&] {
-      await_turn(*slate, Side::Server, Patience::look(0), [] { return true; });
-      slate->status = one.status;
-      slate->size = one.size;
-      slate->serial = one.serial ? ~slate->serial : slate->serial;
-      std::memset(slate->payload(), 0xA5, room);
-      hand_over(*slate, Side::Client);
+      await_turn(*page, Side::Server, Patience::look(0), [] { return true; });
+      page->status = one.status;
+      page->size = one.size;
+      page->serial = one.serial ? ~page->serial : page->serial;
+      std::memset(page->payload(), 0xA5, room);
+      hand_over(*page, Side::Client);
     });
     int lost = 0;
     RemoteHooks hooks;
@@ -181,7 +181,7 @@ TEST(nonsense_on_a_slate_ends_the_conversation) {
     RemoteTerms terms;
     terms.deadline = 0.1;
     {
-      RemoteUnit unit(Link{slate, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
+      RemoteUnit unit(Link{page, room, 0}, {}, {{Kind::Real, 1, false}}, terms, hooks);
       Cell cell = real(0.0);
       CHECK(unit.get(0, &cell) == (one.status ? one.status : 1));
       CHECK(std::string(unit.message()).rfind(one.words, 0) == 0);

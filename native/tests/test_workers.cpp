@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "crossing.hpp"
+#include "core_latency.hpp"
 #include "helpers.hpp"
 #include "workers.hpp"
 
@@ -270,7 +270,7 @@ std::pair<bool, std::size_t> tried(Times seconds) {
 }  // namespace
 
 TEST(measured_times_decide_whether_cores_share) {
-  constexpr std::size_t soon = 5 * Trial::stretch, late = (Trial::most + 1) * Trial::stretch;
+  constexpr std::size_t soon = 5 * Trial::batch, late = (Trial::most + 1) * Trial::batch;
   CHECK(Trial().over() && Trial().several());  // nobody has asked
   CHECK((tried([](bool several, std::size_t) { return several ? 7.0 : 1.0; }) == std::pair{false, soon}));
   CHECK((tried([](bool several, std::size_t) { return several ? 1.0 : 2.0; }) == std::pair{true, soon}));
@@ -309,7 +309,7 @@ TEST(shares_that_nobody_can_do_are_refused) {
 }
 
 TEST(what_a_wait_costs_can_be_measured) {
-  const double seconds = crossing_seconds(0.01);
+  const double seconds = core_latency(0.01);
   CHECK(seconds > 1e-9 && seconds < 1.0);
 }
 

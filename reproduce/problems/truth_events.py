@@ -36,8 +36,8 @@ CLOSER = {
 
 TESTS = Path(__file__).parents[2] / "tests"
 
-Happenings = list[tuple[str, float]]
-Counting = Callable[[up.Trace], Happenings]
+EventTimes = list[tuple[str, float]]
+Counting = Callable[[up.Trace], EventTimes]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Reference:
         self._rest = np.linalg.solve(matrix, np.array([0, GRAVITY, 0, GRAVITY]))
         self._rates, self._modes = np.linalg.eig(matrix)
         self._back = np.linalg.inv(self._modes)
-        self.events: Happenings = []
+        self.events: EventTimes = []
         self._begun: list[float] = []
         self._parts: list[np.ndarray] = []
         t, state = 0.0, np.array(system.start)
@@ -244,7 +244,7 @@ class Verdict(NamedTuple):
 FAILED = Verdict(False, float("inf"), True)
 
 
-def judged(trace: up.Trace, reference: Reference, events: Happenings) -> Verdict:
+def judged(trace: up.Trace, reference: Reference, events: EventTimes) -> Verdict:
     wanted = reference.events
     right = [kind for kind, _ in events] == [kind for kind, _ in wanted] and all(
         abs(t - at) <= NEAR for (_, t), (_, at) in zip(events, wanted, strict=True)
@@ -254,7 +254,7 @@ def judged(trace: up.Trace, reference: Reference, events: Happenings) -> Verdict
     return Verdict(right, float(np.sqrt(np.mean(error**2))), "Warning:" in up.summary(trace))
 
 
-def logged(trace: up.Trace) -> Happenings:
+def logged(trace: up.Trace) -> EventTimes:
     return [(event.name, float(event.time)) for event in trace.events]
 
 

@@ -24,7 +24,7 @@ from upbeat.core.reasons import Reason
 from upbeat.core.time import Span
 from upbeat.master.computations import Fall, Fit, Grid, Pick, Rank, Solve
 from upbeat.master.couplings.coupling import Coupling, Exchange, UnitSequence, exchange, sweep
-from upbeat.master.inputs.approximation import Approximation, Course, Place
+from upbeat.master.inputs.approximation import Approximation, Place, Trajectory
 from upbeat.master.paces.pace import (
     Follows,
     Hears,
@@ -71,7 +71,6 @@ __all__ = [
     "Causality",
     "Cell",
     "Coupling",
-    "Course",
     "Due",
     "Exchange",
     "Expr",
@@ -125,6 +124,7 @@ __all__ = [
     "Span",
     "State",
     "Steps",
+    "Trajectory",
     "Unit",
     "UnitSequence",
     "Wiring",

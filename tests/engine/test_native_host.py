@@ -20,7 +20,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.choose import choose
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import Code
-from upbeat.engine.native.machine import CoreLoop, Status, Stretch
+from upbeat.engine.native.machine import Batch, CoreLoop, Status
 from upbeat.master.program import Advance, Block, Get, Layout, Program, Register
 from upbeat.units import Function, Ode, PythonUnit
 
@@ -71,9 +71,9 @@ def python(closed: list[str], act: Callable[[], None] = lambda: None) -> PythonU
 
 
 @contextlib.contextmanager
-def at_work(loop: CoreLoop, machine: native.Machine) -> Iterator[list[BaseException | Stretch]]:
+def at_work(loop: CoreLoop, machine: native.Machine) -> Iterator[list[BaseException | Batch]]:
     """The loop running in a thread of its own; its result when the thread has ended."""
-    left: list[BaseException | Stretch] = []
+    left: list[BaseException | Batch] = []
 
     def work() -> None:
         try:

@@ -24,7 +24,7 @@ from upbeat.core.expr import Apply, Cell, Number, Op
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.engine.native.machine import CoreLoop, Status, Stretch
+from upbeat.engine.native.machine import Batch, CoreLoop, Status
 from upbeat.master.program import Advance, Block, Fire, Get, If, Layout, Let, Program, Register, Set
 from upbeat.trace.log import StepLog
 from upbeat.units import Euler, NativeUnit, Ode, PythonUnit
@@ -191,7 +191,7 @@ def test_a_failure_keeps_the_rows_so_far() -> None:
         loop.fail()
 
 
-def fired(done: Stretch) -> list[tuple[str, float, int]]:
+def fired(done: Batch) -> list[tuple[str, float, int]]:
     """What fired during a stretch: name, time, index at that time."""
     names, codes, times, indices, _ = done.events
     return [(names[code], time, index) for code, time, index in zip(codes, times, indices, strict=True)]

@@ -300,13 +300,13 @@ def test_a_whole_step_can_be_taken_back() -> None:
 
 
 def test_units_need_no_jump() -> None:
-    class Still:
+    class StaticLinearUnit:
         def get(self, port: str) -> Any: ...
         def set(self, port: str, coefficients: Any) -> None: ...
         def advance(self, t: float, to: float, early: bool) -> float:
             return to
 
-    model = PythonUnit(lambda name, start, values: Still(), PORTS)
+    model = PythonUnit(lambda name, start, values: StaticLinearUnit(), PORTS)
     machine = native.machine(program((Jump("m", 2),), ("p", Kind.BOOLEAN, 1, (True,))), {"m": model}, 0.0)
     machine.execute("step")
     assert machine.read(2) is False

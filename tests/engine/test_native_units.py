@@ -75,8 +75,8 @@ def drive(
     for k, (t, to) in enumerate(pairwise(times)):
         machine.write(0, t)
         machine.write(1, to)
-        for cell, course in inputs.items():
-            machine.write(cell, course[k])
+        for cell, trajectory in inputs.items():
+            machine.write(cell, trajectory[k])
         machine.execute("step")
         note()
     machine.close()

@@ -74,7 +74,7 @@ class Drive:
 
     def unpack(self, data: bytes, standing: Any) -> None:
         self.machine.restore(self.machine.from_bytes(data))
-        self.loop.stand(standing)
+        self.loop.set_time(standing)
 
     def seen(self) -> list[object]:
         cells = [self.machine.read(cell) for cell in range(self.program.layout.cells)]

@@ -107,22 +107,22 @@ def probe(seen: list[tuple[float, list[float]]]) -> up.PythonUnit:
 
     class Probe:
         def __init__(self, name: str, start: float, parameters: dict[str, object]) -> None:
-            self.course: list[float] = []
+            self.trajectory: list[float] = []
 
         def get(self, port: str) -> float:
             return 0.0
 
         def set(self, port: str, coefficients: list[float]) -> None:
-            self.course = list(coefficients)
+            self.trajectory = list(coefficients)
 
         def advance(self, t: float, to: float, early: bool) -> float:
-            seen.append((to - t, self.course))
+            seen.append((to - t, self.trajectory))
             return to
 
     return up.PythonUnit(Probe, (up.Port("u", up.Causality.INPUT), up.Port("y", up.Causality.OUTPUT)))
 
 
-def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
+def trajectories(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
     """The length and the coefficients of the course that an input was handed in each step."""
     seen: list[tuple[float, list[float]]] = []
     source = up.Function(outputs={"y": "sin(time)"})
@@ -133,7 +133,7 @@ def courses(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
 
 @pytest.mark.parametrize(("inputs", "smoothness"), [(up.Continuous(), 1), (up.Smooth(), 2)])
 def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smoothness: int) -> None:
-    found = courses(engine, inputs)
+    found = trajectories(engine, inputs)
     assert len(found) == N
     for (length, before), (_, after) in pairwise(found):
         left, right = np.polynomial.Polynomial(before), np.polynomial.Polynomial(after)
@@ -142,9 +142,9 @@ def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smooth
 
 
 def test_smooth_courses_arrive_where_linear_extrapolation_would(engine: str) -> None:
-    for k, (length, course) in enumerate(courses(engine, up.Smooth())[1:], 1):
+    for k, (length, trajectory) in enumerate(trajectories(engine, up.Smooth())[1:], 1):
         expected = 2 * np.sin(k * H) - np.sin((k - 1) * H)
-        assert np.polynomial.Polynomial(course)(length) == pytest.approx(expected, abs=1e-12)
+        assert np.polynomial.Polynomial(trajectory)(length) == pytest.approx(expected, abs=1e-12)
 
 
 def test_histories_survive_a_repeated_exchange(engine: str) -> None:
@@ -249,9 +249,9 @@ def test_a_restarted_history_is_as_good_as_none(engine: str, inputs: object, cou
 
     restarted, fresh = run(0.0, jumps=True)[6:], run(6 * H, jumps=False)
     assert len(restarted) == len(fresh) == 6
-    for (length, course), (other, expected) in zip(restarted, fresh, strict=True):
+    for (length, trajectory), (other, expected) in zip(restarted, fresh, strict=True):
         assert length == other
-        assert course == pytest.approx(expected, abs=1e-12)
+        assert trajectory == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_smooth_course_starts_level_after_a_restart(engine: str) -> None:

@@ -12,8 +12,8 @@ import pytest
 import upbeat as up
 from conftest import ENGINES
 from upbeat.core.errors import MasterError, Problems
-from upbeat.engine.nesting.model import onwards
-from upbeat.master.paces.pace import Proposal, usual_step
+from upbeat.engine.nesting.model import open_ended
+from upbeat.master.paces.pace import Proposal, nominal_step
 from upbeat.master.settings import master_from, settings_of
 
 TURNS = ((0, 1), (0, -1))
@@ -260,8 +260,8 @@ def test_a_pace_inside_may_give_up_before_a_step() -> None:
 
 def test_it_must_not_need_the_length_of_the_run_where_nobody_knows_it() -> None:
     with pytest.raises(MasterError, match="is not told how long the run is"):
-        onwards(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
-    inner = onwards(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
+        open_ended(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
+    inner = open_ended(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
     assert inner == up.Monitored(up.ErrorControl(per="step", longest=math.inf), (0.1, 0.2), TURNS)
 
 
@@ -273,4 +273,4 @@ def test_its_usual_step_is_the_one_that_stands_for_that_of_the_pace_inside() -> 
         (up.EventDriven(), 0.0),
         (up.ErrorControl(), 0.0),
     ):
-        assert usual_step(up.Monitored(pace, (0.1, 0.2), TURNS)) == usual
+        assert nominal_step(up.Monitored(pace, (0.1, 0.2), TURNS)) == usual

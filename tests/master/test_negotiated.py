@@ -180,27 +180,27 @@ class Integrator:
     seen: ClassVar[list[tuple[float, list[float]]]] = []
 
     def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
-        self.x, self.course = 0.0, [0.0]
+        self.x, self.trajectory = 0.0, [0.0]
 
     def get(self, port: str) -> float:
         return self.x
 
     def set(self, port: str, coefficients: Any) -> None:
-        self.course = list(coefficients)
+        self.trajectory = list(coefficients)
 
     def advance(self, t: float, to: float, early: bool) -> float:
         reached = min(to, t + 0.03) if early else to
-        self.x += float(np.polynomial.Polynomial(self.course).integ()(reached - t))
-        self.seen.append((reached - t, self.course))
+        self.x += float(np.polynomial.Polynomial(self.trajectory).integ()(reached - t))
+        self.seen.append((reached - t, self.trajectory))
         later = np.polynomial.Polynomial([reached - t, 1.0])
-        self.course = list(np.polynomial.Polynomial(self.course)(later).coef)
+        self.trajectory = list(np.polynomial.Polynomial(self.trajectory)(later).coef)
         return reached
 
     def save(self) -> tuple[float, list[float]]:
-        return self.x, self.course
+        return self.x, self.trajectory
 
     def restore(self, token: tuple[float, list[float]]) -> None:
-        self.x, self.course = token
+        self.x, self.trajectory = token
 
 
 class Grid:

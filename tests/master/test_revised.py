@@ -15,7 +15,7 @@ from conftest import ENGINES
 from moving_models import HERMITE, TWO, happened, point, reasons
 from odd_units import integrator
 from upbeat.core.errors import MasterError, Problems, UpbeatError
-from upbeat.master.paces.pace import usual_step
+from upbeat.master.paces.pace import nominal_step
 from upbeat.master.settings import master_from, settings_of
 
 BOUNCE = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.5*ball.v"}}
@@ -310,9 +310,9 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], words: str) ->
 
 
 def test_its_usual_step_is_that_of_the_pace_inside() -> None:
-    assert usual_step(up.Revised(up.Fixed(0.1))) == 0.1
-    assert usual_step(up.Revised(up.Monitored(up.Fixed(0.1), (0.1,), ((0,),)))) == 0.1
-    assert usual_step(up.Revised(up.ErrorControl())) == 0.0
+    assert nominal_step(up.Revised(up.Fixed(0.1))) == 0.1
+    assert nominal_step(up.Revised(up.Monitored(up.Fixed(0.1), (0.1,), ((0,),)))) == 0.1
+    assert nominal_step(up.Revised(up.ErrorControl())) == 0.0
 
 
 def test_it_can_be_written_in_a_file() -> None:

@@ -225,7 +225,7 @@ def test_a_step_of_no_length_is_told_alike(engine: Any, coupling: Any) -> None:
         def get(self, port: str) -> float:
             return self.x
 
-        def set(self, port: str, course: Any) -> None:
+        def set(self, port: str, trajectory: Any) -> None:
             pass
 
         def advance(self, t: float, until: float, early: bool = False) -> float:

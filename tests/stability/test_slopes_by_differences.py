@@ -11,7 +11,7 @@ import pytest
 
 import upbeat as up
 from upbeat.stability.linear.flows import Differences
-from upbeat.stability.linear.linearise import _usual, usual_inputs
+from upbeat.stability.linear.linearise import _usual, nominal_inputs
 
 
 def valve(start: float) -> up.Scenario:
@@ -87,7 +87,7 @@ def test_what_is_zero_is_moved_by_its_nominal_value(size: float) -> None:
 
 def test_nominal_values_come_from_the_description(fmu: Any) -> None:
     model = up.Fmu(fmu("linear", 3), interface="co-simulation")
-    assert usual_inputs(model) == {"u": 1.0}
+    assert nominal_inputs(model) == {"u": 1.0}
     known = model.layout.variables["u"]
     assert _usual(replace(known, properties=replace(known.properties, nominal=-1e-12))) == 1e-12
 

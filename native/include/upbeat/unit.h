@@ -38,8 +38,8 @@ typedef union upbeat_cell {
 /* Inputs arrive as polynomials of at most this degree. */
 #define UPBEAT_MAX_DEGREE 5
 
-/* How many numbers `effort` gives. */
-#define UPBEAT_EFFORT 4
+/* How many numbers `statistics` gives. */
+#define UPBEAT_STATISTICS 4
 
 typedef struct upbeat_unit {
   /* sizeof(upbeat_unit) where the table was filled. The engine reads no further. */
@@ -93,10 +93,10 @@ typedef struct upbeat_unit {
    * infinity if nothing will happen by itself. Null: it has no events of its own. */
   int (*due)(void* self, double* time);
 
-  /* How hard the unit's own solver has worked since it was made, in UPBEAT_EFFORT numbers: steps that stand, steps
+  /* How hard the unit's own solver has worked since it was made, in UPBEAT_STATISTICS numbers: steps that stand, steps
    * that were made again with a shorter length, steps that ended early where an event indicator changed its sign,
    * and evaluations of the derivatives. Null: it has none, or does not tell. */
-  int (*effort)(void* self, int64_t* to);
+  int (*statistics)(void* self, int64_t* to);
 } upbeat_unit;
 
 #ifdef __cplusplus

@@ -22,7 +22,7 @@ class Span:
             raise InvalidInput(f"the stop time {self.stop:g} must lie after the start time {self.start:g}")
 
 
-class Onwards(Span):
+class OpenSpan(Span):
     """The time from `start` on: what somebody covers who is not told beforehand how far it goes."""
 
     __slots__ = ()

@@ -58,7 +58,7 @@ class Drive(Protocol):
         """Where the next step will end, if that is `event_driven`."""
         ...
 
-    def stand(self, t: float) -> None:
+    def set_time(self, t: float) -> None:
         """Go on from this time, to which the machine was set back."""
         ...
 
@@ -88,7 +88,7 @@ Changes = Mapping[str, Sequence[Sequence[Any]]]
 """By parameter: a time and the values of its cells from then on, for each change."""
 
 
-class ByHand:
+class ManualChanges:
     """What has been set in one run, and which of it has not been exchanged yet.
 
     `changes` are those of parameters so far: where they are is no part of a unit's state, nor of a trace.

@@ -258,7 +258,7 @@ def _hashed(*parts: bytes) -> bytes:
 # The keeper of a run: makes its checkpoints when they are due, and removes the last one at the end.
 
 
-class Keeper:
+class CheckpointWriter:
     """Writes the checkpoints of one run. `about` is the part of the document that stays the same."""
 
     def __init__(
@@ -283,17 +283,17 @@ class Keeper:
             self._steps < ENDLESS and drive.steps.count - steps >= self._steps
         )
 
-    def take(self, machine: Machine, drive: Drive, recorder: Recorder, story: Mapping[str, Any]) -> None:
+    def take(self, machine: Machine, drive: Drive, recorder: Recorder, details: Mapping[str, Any]) -> None:
         """Write one, between two steps. What it says about result files is on the disk before."""
         at = drive.time
         document = {
             **self._about,
             "time": at,
             "finished": at >= self._about["span"][1],
-            "info": dict(story["info"]),
+            "info": dict(details["info"]),
         }
         try:
-            document["recorder"] = recorder.standing()
+            document["recorder"] = recorder.position()
             Stored(document, machine.to_bytes(machine.save()), drive.steps).write(self.settings.path)
         except FileProblem as problem:
             raise RecordingError(f"the checkpoint could not be made: {problem}") from problem
@@ -309,4 +309,4 @@ def set_back(machine: Machine, loop: Loop, stored: Stored) -> None:
     """Let a machine and its loop stand where the checkpoint was made."""
     machine.restore(machine.from_bytes(stored.machine))
     loop.after(stored.steps)
-    loop.stand(float(stored.document["time"]))
+    loop.set_time(float(stored.document["time"]))

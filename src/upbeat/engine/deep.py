@@ -31,7 +31,7 @@ PARTS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class UndeclaredDependency:
     """An output that changes with an input although it is declared not to depend on it directly."""
 
     unit: str
@@ -52,7 +52,7 @@ class Wrong:
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbed:
+class ThreadInterference:
     """Units of one FMU that do something else on two threads at the same time than each by itself."""
 
     units: tuple[str, ...]
@@ -69,7 +69,7 @@ class Disturbed:
 
 
 @dataclass(frozen=True, slots=True)
-class Unkept:
+class BrokenRollback:
     """A unit that promises to come back to a state that was saved, and does not."""
 
     unit: str
@@ -87,7 +87,7 @@ class Unkept:
 class Depths:
     """What a deep check found."""
 
-    wrong: tuple[Wrong | Disturbed | Unkept, ...]
+    wrong: tuple[UndeclaredDependency | ThreadInterference | BrokenRollback, ...]
     late: tuple[tuple[str, str], ...]
     """Outputs and inputs, by full name: a direct dependency that shows only after the next step."""
     untried: tuple[tuple[str, str], ...]
@@ -106,7 +106,9 @@ class Depths:
 
 def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
     """Try all units of a scenario, each by itself; for several cores, those of one FMU also two at a time."""
-    wrong: list[Wrong | Disturbed | Unkept] = list(_disturbed(scenario) if cores > 1 else ())
+    wrong: list[UndeclaredDependency | ThreadInterference | BrokenRollback] = list(
+        _thread_interference(scenario) if cores > 1 else ()
+    )
     late: list[tuple[str, str]] = []
     untried: list[tuple[str, str]] = []
     for name, model in scenario.units.items():
@@ -118,14 +120,14 @@ def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
             late += [(f"{called}.{output}", f"{called}.{port}") for output, port in plain.lags()]
         else:
             pairs, why = _tried(name, model, span)
-        wrong += [Wrong(called, output, port) for output, port in pairs]
-        wrong += _unkept(called, model, span)
+        wrong += [UndeclaredDependency(called, output, port) for output, port in pairs]
+        wrong += _broken_rollback(called, model, span)
         if why:
             untried.append((called, why))
     return Depths(tuple(wrong), tuple(late), tuple(untried))
 
 
-def _unkept(called: str, model: Model, span: Span) -> Iterator[Unkept]:
+def _broken_rollback(called: str, model: Model, span: Span) -> Iterator[BrokenRollback]:
     """What a unit promises of its states and does not keep, found by replaying."""
     plain = bare(model)
     for ability in (Ability.ROLLBACK, Ability.SERIALISE):
@@ -137,10 +139,10 @@ def _unkept(called: str, model: Model, span: Span) -> Iterator[Unkept]:
             step = (span.stop - span.start) / PARTS
             why = broken_promise(plain, ability, step=step, start=span.start, strict=True)
         if why is not None:
-            yield Unkept(called, ability, why)
+            yield BrokenRollback(called, ability, why)
 
 
-def _disturbed(scenario: Scenario) -> Iterator[Disturbed]:
+def _thread_interference(scenario: Scenario) -> Iterator[ThreadInterference]:
     """The FMUs of which there are several in this process, and which cannot bear that."""
     found: dict[tuple[Path, str], list[str]] = {}
     for name, model in scenario.units.items():
@@ -149,7 +151,7 @@ def _disturbed(scenario: Scenario) -> Iterator[Disturbed]:
     for names in found.values():
         model = scenario.units[names[0]]
         if len(names) > 1 and isinstance(model, Fmu) and (why := disturbed(model)):
-            yield Disturbed(tuple(path_of(scenario, name) for name in names), why)
+            yield ThreadInterference(tuple(path_of(scenario, name) for name in names), why)
 
 
 def _tried(name: str, model: Model, span: Span) -> tuple[list[tuple[str, str]], str]:

@@ -22,7 +22,7 @@ from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.selection import Selection, select
-from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, outside_files, usual_pace
+from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, default_pace, outside_files
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.scenario.merging.inline import path_of
@@ -283,7 +283,7 @@ def experiment(scenario: Scenario, *, step: float | None = None, **settings: Unp
     """
     _check_scenario(scenario)
     tables = Tables({}, {}, {}).overruled({"step": step, **settings})
-    if settings.get("pace") is None and step is None and usual_pace(scenario) is None:
+    if settings.get("pace") is None and step is None and default_pace(scenario) is None:
         raise InvalidInput(f"'pace' is missing: write {_EXAMPLES['pace']}")
     if settings.get("until") is None:
         raise InvalidInput(f"'until' is missing: write {_EXAMPLES['until']}")

@@ -48,8 +48,8 @@ from upbeat.master.program import (
     Slope,
     UnitCall,
 )
-from upbeat.units.process.wire import Ended
-from upbeat.units.solving.integrate import Effort, Worked
+from upbeat.units.process.wire import RemoteEnd
+from upbeat.units.solving.integrate import HasStatistics, SolverStatistics
 
 # ----------------------------------------------------------------------------------------------------
 # Contents of cells in the interpreter: what expressions compute and units give, as the kind of the cell.
@@ -138,7 +138,7 @@ class Calls:
         self.busy: str | None = None
         """The unit that is being advanced just now."""
 
-    def course(self, instruction: Set) -> Callable[[], list[Signal]]:
+    def trajectory(self, instruction: Set) -> Callable[[], list[Signal]]:
         """The coefficients of a `Set`; those that were computed are checked."""
         cells, by, port = self._cells, instruction.by, self._ports[instruction.unit, instruction.port]
         size = port.size
@@ -318,7 +318,7 @@ class Interpreter:
             except FAULTS as cause:
                 if not isinstance(instruction, UnitCall):  # a pace in Python, or nobody
                     raise
-                kind = EndRequest if isinstance(cause, Ended) else UnitError
+                kind = EndRequest if isinstance(cause, RemoteEnd) else UnitError
                 raise self._calls.blamed(instruction, text_of(cause), kind) from cause
 
     def _bound(self, block: Block) -> Bound:
@@ -332,8 +332,8 @@ class Interpreter:
                 get, store = units[unit].get, self._calls.storing(instruction)
                 return lambda: store(get(port))
             case Set(unit, port):
-                give, course = units[unit].set, self._calls.course(instruction)
-                return lambda: give(port, course())
+                give, trajectory = units[unit].set, self._calls.trajectory(instruction)
+                return lambda: give(port, trajectory())
             case Let(to, value):
                 compute = evaluator(value, self._layout.of(to).kind, self._texts)
                 return lambda: cells.__setitem__(to, compute(cells))
@@ -485,11 +485,11 @@ class Interpreter:
                 raise foreign(name, cause) from cause
         return kept, cells
 
-    def efforts(self) -> dict[str, Effort]:
+    def solver_statistics(self) -> dict[str, SolverStatistics]:
         return {
-            name: unit.effort
+            name: unit.statistics
             for name, unit in self._units.items()
-            if isinstance(unit, Worked) and unit.effort is not None
+            if isinstance(unit, HasStatistics) and unit.statistics is not None
         }
 
     def advancing(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
-from upbeat.master.paces.pace import Pace, usual_step
+from upbeat.master.paces.pace import Pace, nominal_step
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import DEADLINE, Isolated, When, bare, placed_like
 
@@ -56,7 +56,7 @@ def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
         inner = bare(model)
         told: Model = inner
         if isinstance(inner, FromFile):
-            told = inner.planned(stop, usual_step(pace))
+            told = inner.planned(stop, nominal_step(pace))
         elif type(inner) is Nested:
             inside = planned(inner.scenario, stop, inner.master.pace)
             told = inner if inside is inner.scenario else replace(inner, scenario=inside)

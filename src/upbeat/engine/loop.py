@@ -14,7 +14,7 @@ from upbeat.core.ports import Value
 from upbeat.core.reasons import KNOWN, LANDED, Reason
 from upbeat.core.time import Span
 from upbeat.engine.machine import REJECTED, Machine, chattering_text
-from upbeat.engine.selection import Selection, stories
+from upbeat.engine.selection import Selection, event_details
 from upbeat.master.paces.watching import allowance, left
 from upbeat.master.program import Budget, Program, arrival
 from upbeat.trace.events import EventLog
@@ -57,7 +57,7 @@ class Loop:
         self.events = EventLog() if recorder is None else recorder.events
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
-        self._stories = stories(program)
+        self._details = event_details(program)
         self._stops = None if program.stops is None else program.stops.register
         self._stop_reasons = program.stop_reasons
         self._has_instant = instants and bool(program.instant)
@@ -115,11 +115,11 @@ class Loop:
         if not self._machine.fired:
             return
         for event, value in self._machine.fired if self._recorder is not None else ():
-            story = self._stories.get(event)
-            if story is None:
+            details = self._details.get(event)
+            if details is None:
                 self.events.append(event, self.time, self._so_far, value)
             else:
-                self.events.append(event, self.time, self._so_far, True, *story.told(cast(Any, value)))
+                self.events.append(event, self.time, self._so_far, True, *details.decoded(cast(Any, value)))
             self._so_far += 1
         self._machine.fired.clear()
 
@@ -226,7 +226,7 @@ class Loop:
             return self.limit
         return min(self.limit, float(self._machine.read(self._program.due)))
 
-    def stand(self, t: float) -> None:
+    def set_time(self, t: float) -> None:
         """Go on from this time, to which the machine was set back."""
         self.time = t
 

@@ -12,8 +12,8 @@ from upbeat.core.ports import Signal, Value
 from upbeat.core.reasons import STOPPED, Reason
 from upbeat.master.paces.watching import PER_RUN, PER_STEP
 from upbeat.master.program import Budget, Reg, Repeat
-from upbeat.units.process.wire import Told
-from upbeat.units.solving.integrate import Effort
+from upbeat.units.process.wire import RemoteError
+from upbeat.units.solving.integrate import SolverStatistics
 
 Fired = tuple[str, Signal | None]
 """An entry for the event log: the event's name, and its value if it has one."""
@@ -68,7 +68,7 @@ class Machine(Protocol):
         """The token that `pack` was given."""
         ...
 
-    def efforts(self) -> Mapping[str, Effort]:
+    def solver_statistics(self) -> Mapping[str, SolverStatistics]:
         """How hard the solvers of units have worked, where they tell."""
         ...
 
@@ -97,7 +97,7 @@ UNPACKABLE = "its states cannot be turned into bytes"
 
 def text_of(cause: BaseException) -> str:
     """An exception of somebody's unit in one line."""
-    if isinstance(cause, Told):
+    if isinstance(cause, RemoteError):
         return str(cause)
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
 

@@ -24,7 +24,7 @@ from upbeat.engine.selection import select
 from upbeat.master.couplings.refined import Measured, Refined
 from upbeat.master.handling import calm
 from upbeat.master.master import Master
-from upbeat.master.paces.pace import Pace, usual_step
+from upbeat.master.paces.pace import Pace, nominal_step
 from upbeat.master.port_registers import End
 from upbeat.master.program import Get, Program, Reg
 from upbeat.scenario.events.watcher import waits
@@ -163,7 +163,7 @@ class Plan:
         if list(waits(made)) != list(waits(self.scenario)):
             return None
         chosen = self.master.ports if self.master.why else {}  # follows from the equations, too
-        if chosen and (self.master.warnings or not calm(made, chosen, usual_step(self.master.pace))):
+        if chosen and (self.master.warnings or not calm(made, chosen, nominal_step(self.master.pace))):
             return None
         return replace(self, scenario=made)
 

@@ -26,7 +26,7 @@ from upbeat.engine.parallel.operations import Operation, operations
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
 from upbeat.scenario.merging.inline import path_of
-from upbeat.units.solving.integrate import Effort
+from upbeat.units.solving.integrate import SolverStatistics
 
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
@@ -196,8 +196,8 @@ class _Timed:
     def unpack(self, body: bytes) -> Any:
         return self.machine.unpack(body)
 
-    def efforts(self) -> Mapping[str, Effort]:
-        return self.machine.efforts()
+    def solver_statistics(self) -> Mapping[str, SolverStatistics]:
+        return self.machine.solver_statistics()
 
     def advancing(self) -> Sequence[str]:
         return self.machine.advancing()

@@ -165,9 +165,9 @@ class Paced:
     def target(self) -> float:
         return self._drive.target()
 
-    def stand(self, t: float) -> None:
+    def set_time(self, t: float) -> None:
         """Stand there; from there on the clock counts anew."""
-        self._drive.stand(t)
+        self._drive.set_time(t)
         self._anchor = self._due = None
 
     def step(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from upbeat.core.abilities import Ability, doubt
 from upbeat.core.atomic import as_path
 from upbeat.core.errors import FileProblem, InvalidInput, ScenarioError, UpbeatError, cannot_read, check_type
-from upbeat.engine.checkpoint import Checkpoint, Keeper, Stored, digests, read_checkpoint
+from upbeat.engine.checkpoint import Checkpoint, CheckpointWriter, Stored, digests, read_checkpoint
 from upbeat.engine.experiment import Experiment, Report
 from upbeat.engine.formats.files import load, write_scenario
 from upbeat.engine.packing import Packing
@@ -228,7 +228,7 @@ def _finished(path: Path, stored: Stored, out: Path | None) -> Trace | None:
 # -------------------------------------------------------------------- before a run
 
 
-def keeper_for(experiment: Experiment, resumed: bool) -> Keeper:
+def keeper_for(experiment: Experiment, resumed: bool) -> CheckpointWriter:
     """The keeper of a run; `InvalidInput` if there can be no checkpoints, or there is one already."""
     settings, plan = experiment.checkpoint, experiment.plan
     assert settings is not None
@@ -249,7 +249,7 @@ def keeper_for(experiment: Experiment, resumed: bool) -> Keeper:
         check_place(settings.path)
         _check_new(settings.path, experiment)
         _check_apart(settings, experiment.out)
-    return Keeper(settings, about(experiment, settings))
+    return CheckpointWriter(settings, about(experiment, settings))
 
 
 def about(experiment: Experiment, settings: Checkpoint) -> Mapping[str, Any]:

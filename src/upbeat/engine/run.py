@@ -25,8 +25,8 @@ from upbeat.core.errors import (
     suggest,
 )
 from upbeat.core.ports import Signal, Value
-from upbeat.engine.by_hand import ByHand, Drive
-from upbeat.engine.checkpoint import Keeper, Stored, set_back
+from upbeat.engine.by_hand import Drive, ManualChanges
+from upbeat.engine.checkpoint import CheckpointWriter, Stored, set_back
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
@@ -53,13 +53,18 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------------------------------
 # How hard the solvers of a run have worked, as its trace tells it.
 
-Told = dict[str, dict[str, int]]
+SolverCounts = dict[str, dict[str, int]]
 """By unit, as people call it, and by what is counted."""
 
 
-def told(machine: Machine, scenario: Scenario, before: Mapping[str, Mapping[str, int]]) -> Told:
+def solver_counts(
+    machine: Machine, scenario: Scenario, before: Mapping[str, Mapping[str, int]]
+) -> SolverCounts:
     """What the units of a machine say, and what was counted `before`, if the run is resumed."""
-    found = {path_of(scenario, unit): effort.to_data() for unit, effort in machine.efforts().items()}
+    found = {
+        path_of(scenario, unit): statistics.to_data()
+        for unit, statistics in machine.solver_statistics().items()
+    }
     return {
         unit: {name: count + before.get(unit, {}).get(name, 0) for name, count in counts.items()}
         for unit, counts in found.items()
@@ -108,7 +113,7 @@ def recorder_for(
     experiment: Experiment,
     selection: Selection,
     strings: list[str],
-    keeper: Keeper | None,
+    writer: CheckpointWriter | None,
     resumed: Stored | None,
 ) -> Recorder:
     """A recorder that shares the engine's `strings`, or has those of the checkpoint.
@@ -116,7 +121,7 @@ def recorder_for(
     With checkpoints, results that are wanted in memory are on disk until the end, like all others.
     """
     out, every = experiment.out, experiment.every
-    beside = keeper.settings.rows if keeper is not None and out is None else None
+    beside = writer.settings.rows if writer is not None and out is None else None
     to = out or beside
     if to is not None:
         check_suffix(to)
@@ -133,7 +138,7 @@ def recorder_for(
     known = resumed.document["recorder"]
     kinds = [EventKind.from_data(data) for data in known["kinds"]]
     recorder = Recorder(selection.columns, sink, every, strings=list(known["strings"]), kinds=kinds)
-    recorder.stand(known)
+    recorder.resume_from(known)
     return recorder
 
 
@@ -199,7 +204,7 @@ class Run:
     """A run of an experiment. Use it as a context manager, so that units and files are always closed."""
 
     def __init__(
-        self, experiment: Experiment, keeper: Keeper | None = None, resumed: Stored | None = None
+        self, experiment: Experiment, writer: CheckpointWriter | None = None, resumed: Stored | None = None
     ) -> None:
         plan, choice = experiment.plan, experiment.choice
         self._program = plan.program
@@ -213,18 +218,20 @@ class Run:
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
         self._closed = False
-        self._by_hand = ByHand(plan.program, plan.scenario, before.get("parameters"), experiment.later())
+        self._by_hand = ManualChanges(
+            plan.program, plan.scenario, before.get("parameters"), experiment.later()
+        )
         self._outcome: Outcome | None = None
-        self._worked_before = before.get("solvers", {})
+        self._counted_before = before.get("solvers", {})
         self._ending: dict[str, Any] = {}  # the story of a run that is over
         self._notes = experiment.notes
         self._schedules: Mapping[str, Schedule] = {}
-        self._keeper = keeper
+        self._checkpoint_writer = writer
         selection = experiment.selection
         self._strings: list[str] = []
         self._whole = True
         """Whether the machine stands between two steps, and not where Ctrl-C has ended one."""
-        self._recorder = recorder_for(experiment, selection, self._strings, self._keeper, resumed)
+        self._recorder = recorder_for(experiment, selection, self._strings, self._checkpoint_writer, resumed)
         self._drive: Drive | None = None
         self._loop: Loop | None = None
         self._last_word = ""  # why the run ended before its stop time, though all went well
@@ -245,7 +252,7 @@ class Run:
                 self._by_hand.follow(self._machine, loop, done=True)
             if experiment.real_time is not None:
                 self._drive = self._paced = Paced(self._drive, experiment.real_time, before.get("lateness"))
-            if self._keeper is not None and resumed is None:
+            if self._checkpoint_writer is not None and resumed is None:
                 self.checkpoint()
 
     def _built(self, experiment: Experiment, selection: Selection) -> tuple[Machine, Loop]:
@@ -298,7 +305,7 @@ class Run:
                 with self._turn:
                     self._live()
                     self._by_hand.refresh(drive)
-                    most = ENDLESS if self._keeper is None else self._keeper.most(drive)
+                    most = ENDLESS if self._checkpoint_writer is None else self._checkpoint_writer.most(drive)
                     try:
                         pause = self._by_hand.pause
                         self._move(lambda most=most, pause=pause: drive.go(BUDGET_SECONDS, most, pause))  # type: ignore[misc]
@@ -341,21 +348,21 @@ class Run:
         if self._moves != self._seen[0]:
             self._seen = (self._moves, now, False, False)
             return
-        moves, since, saved, told = self._seen
+        moves, since, saved, reported = self._seen
         loop, machine, waited = self._loop, self._machine, now - since
         if loop is None or machine is None:
             return
         if waited >= SAVING_SECONDS and not saved:
             loop.save_rows()
             saved = True
-        if waited >= TELLING_SECONDS and not told and (units := self._named(machine.advancing())):
+        if waited >= TELLING_SECONDS and not reported and (units := self._named(machine.advancing())):
             _log.warning(
                 "%s has been in the same step for %.0f s, and the run waits. If it hangs, run it in a "
                 'process of its own, which is ended after its deadline: isolation = "process"',
                 units, waited,
             )  # fmt: skip
-            told = True
-        self._seen = (moves, since, saved, told)
+            reported = True
+        self._seen = (moves, since, saved, reported)
 
     def _named(self, units: Sequence[str]) -> str:
         """Units as people know them: one may have been inside another one."""
@@ -364,13 +371,13 @@ class Run:
 
     def checkpoint(self) -> None:
         """Make a checkpoint now, whenever the next one would be due."""
-        if self._keeper is None:
+        if self._checkpoint_writer is None:
             raise InvalidInput('this run has no checkpoints: start it with checkpoint="run.checkpoint"')
         with self._turn:
             drive = self._live()
             assert self._machine is not None
             self._by_hand.refresh(drive)
-            self._keeper.take(self._machine, drive, self._recorder, self._story())
+            self._checkpoint_writer.take(self._machine, drive, self._recorder, self._closing_data())
 
     def _follow(self, drive: Drive) -> None:
         """Set what signals of parameters and of strings say for the time that has been reached."""
@@ -379,7 +386,7 @@ class Run:
             self._by_hand.follow(self._machine, drive)
 
     def _keep(self, drive: Drive) -> None:
-        if self._keeper is not None and not drive.finished and self._keeper.due(drive):
+        if self._checkpoint_writer is not None and not drive.finished and self._checkpoint_writer.due(drive):
             self.checkpoint()
 
     def _end(self) -> Outcome:
@@ -429,13 +436,17 @@ class Run:
         """What has been recorded so far, the effects of `set` included."""
         if self._machine is not None and self._drive is not None and not self._ended:
             self._by_hand.refresh(self._drive)
-        story = self._ending or self._story()
-        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **story)
+        details = self._ending or self._closing_data()
+        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **details)
 
-    def _story(self) -> dict[str, Any]:
+    def _closing_data(self) -> dict[str, Any]:
         """What a trace tells besides the signals."""
         drive, paced, slower, doubts = self._drive, self._paced, self._on_cores(), self._doubts()
-        worked = {} if self._machine is None else told(self._machine, self._scenario, self._worked_before)
+        worked = (
+            {}
+            if self._machine is None
+            else solver_counts(self._machine, self._scenario, self._counted_before)
+        )
         return {
             "steps": drive.steps if drive else StepLog(),
             "info": {
@@ -473,8 +484,8 @@ class Run:
             return ()
         read = self._machine.read
         cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
-        told = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
-        return tuple(sentence for sentence in told if sentence is not None)
+        sentences = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
+        return tuple(sentence for sentence in sentences if sentence is not None)
 
     def _on_cores(self) -> tuple[str, ...]:
         """What the first steps have shown about several cores."""
@@ -493,15 +504,20 @@ class Run:
             self._outcome = self._outcome or Outcome.STOPPED
             self._ended = self._ended or time.perf_counter()
             try:
-                if self._keeper and self._machine and self._whole and self._outcome is not Outcome.FAILED:
+                if (
+                    self._checkpoint_writer
+                    and self._machine
+                    and self._whole
+                    and self._outcome is not Outcome.FAILED
+                ):
                     self.checkpoint()
             finally:
                 self._let_go(self._outcome)
-            if self._keeper is not None:
-                self._keeper.done(self._outcome)
+            if self._checkpoint_writer is not None:
+                self._checkpoint_writer.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
-        self._ending = self._story()  # while there is somebody to ask
+        self._ending = self._closing_data()  # while there is somebody to ask
         for doubt in self._doubts():
             _log.warning("%s", doubt)
         machine, self._machine = self._machine, None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.names import matching
-from upbeat.master.program import Program, Reg, Story
+from upbeat.master.program import EventDetails, Program, Reg
 from upbeat.trace.columns import Column
 from upbeat.trace.events import EventKind
 
@@ -48,13 +48,13 @@ def event_kinds(program: Program) -> list[EventKind]:
     kinds = []
     for name, event in program.events.items():
         kind = program.layout.of(event.register).kind
-        kinds.append(EventKind(name, kind, event.cells, event.unit, event.items, event.story is not None))
+        kinds.append(EventKind(name, kind, event.cells, event.unit, event.items, event.details is not None))
     return kinds
 
 
-def stories(program: Program) -> dict[str, Story]:
+def event_details(program: Program) -> dict[str, EventDetails]:
     """The events that fire with a story instead of a value."""
-    return {name: event.story for name, event in program.events.items() if event.story is not None}
+    return {name: event.details for name, event in program.events.items() if event.details is not None}
 
 
 def _matching(program: Program, patterns: Sequence[str]) -> list[str]:

@@ -22,7 +22,7 @@ from upbeat.core.abilities import Ability, Model, Native, instantiated
 from upbeat.core.errors import EndRequest, RunError
 from upbeat.engine.machine import close_all, text_of
 from upbeat.units.process.unit import rows
-from upbeat.units.process.wire import Frames, Telling, read_order, write_reply
+from upbeat.units.process.wire import Frames, RecordSender, read_order, write_reply
 
 
 def main() -> None:
@@ -39,9 +39,9 @@ def main() -> None:
     shared = _shared(memory, size) if core else None
     _end_with(lifeline, core)
     write_reply(replies, "hello")
-    telling = Telling(records, lambda: None)
+    sender = RecordSender(records, lambda: None)
     logger = logging.getLogger("upbeat")
-    logger.addHandler(telling)
+    logger.addHandler(sender)
     logger.setLevel(level)
     unit: Any = None
     try:
@@ -50,7 +50,7 @@ def main() -> None:
         if core:
             unit, entered = _entered(model, name, start, slopes)
             server = _served(model, entered, start, shared)
-            telling.told = server.record
+            sender.on_record = server.record
         else:
             from upbeat.units.process.piped import Answering
 

@@ -242,7 +242,7 @@ class Tables:
                 if key not in keys:
                     found.add((table, key), f"unknown key '{key}'", suggest(key, keys, "keys"))
         fields = {
-            "master": master_from(self.master, found, usual=usual_pace(scenario)),
+            "master": master_from(self.master, found, usual=default_pace(scenario)),
             "span": self._span(found),
             "record": attempted(
                 lambda: checked_patterns(record.get("signals")), ("record", "signals"), found
@@ -333,7 +333,7 @@ def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
     return value
 
 
-def usual_pace(scenario: Scenario | None) -> Pace | None:
+def default_pace(scenario: Scenario | None) -> Pace | None:
     """From event to event, where there is nothing else. Units that move on their own need a step.
 
     Of a scenario with problems (None) nobody knows what it would need: that is not one more problem.

@@ -266,7 +266,7 @@ def reordered(block: Block, flow: Flow, key: Callable[[int], float]) -> Block:
 # What of a block would compute something else, if something from before it were different.
 
 
-class Ripples:
+class ChangePropagation:
     """The ripples that something different makes in a block.
 
     The effects of all instructions are looked up once, so that asking is cheap: for networks of thousands of
@@ -323,8 +323,8 @@ class Ripples:
 
 
 def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:
-    """What of a block sees something of what is `dirty`, asked once (see `Ripples`)."""
-    return Ripples(block, flow).of(dirty)
+    """What of a block sees something of what is `dirty`, asked once (see `ChangePropagation`)."""
+    return ChangePropagation(block, flow).of(dirty)
 
 
 def forgetful(program: Program, models: Mapping[str, Model], unit: str, port: str) -> tuple[Reg, ...]:

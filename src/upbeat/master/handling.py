@@ -18,16 +18,16 @@ from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.conditions import with_own_events
-from upbeat.master.events.stories import leaps
+from upbeat.master.events.details import leaps
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
-from upbeat.master.inputs.derivatives import known, standing, with_rates
+from upbeat.master.inputs.derivatives import constant_inputs, known, with_rates
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import Pace, equal_steps, plain, usual_step
+from upbeat.master.paces.pace import Pace, equal_steps, nominal_step, plain
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, follower, sees_events
 from upbeat.master.prediction import cubic, quintic, straight
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import Watcher, looked_at, sights, waiting, waits, watchers
+from upbeat.scenario.events.watcher import Watcher, looked_at, observed_events, waiting, waits, watchers
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario, located, with_stops
 from upbeat.units.discrete.model import changes_at_instants
@@ -310,11 +310,11 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
     if sees_events(pace):
         return sinking(closed)
     if _locating(coupling):
-        found = (sight.event for sight in sights(closed) if sight.event.turning)
+        found = (observed.event for observed in observed_events(closed) if observed.event.turning)
         return sinking(closed, [e.name for e in found if not set(e.turning) <= set(e.conditions)])
-    usual = usual_step(pace)
+    usual = nominal_step(pace)
     size = f" ({usual:g} s)" if usual else ""
-    turning = [sight.event.name for sight in sights(closed) if sight.event.turning]
+    turning = [observed.event.name for observed in observed_events(closed) if observed.event.turning]
     deeper = (
         f"; a body that event '{turning[0]}' stops lies too deep then, and sinks a little in every step "
         "unless the event sets its position, too"
@@ -333,7 +333,9 @@ def sinking(closed: Scenario, stops: Sequence[str] | None = None) -> str | None:
     Unless `stops` says which, those whose own change lets their condition stay as it is.
     """
     found = (
-        stops if stops is not None else [sight.event.name for sight in sights(closed) if sight.event.rests]
+        stops
+        if stops is not None
+        else [observed.event.name for observed in observed_events(closed) if observed.event.rests]
     )
     if not found:
         return None
@@ -346,7 +348,7 @@ def sinking(closed: Scenario, stops: Sequence[str] | None = None) -> str | None:
 
 def jumping(closed: Scenario) -> tuple[str, ...]:
     """A note on events whose conditions jump: what these do between two communication points nobody sees."""
-    found = {closed.column(*one.place): one.conditions for one in sights(closed)}
+    found = {closed.column(*one.place): one.conditions for one in observed_events(closed)}
     found |= {f"{path_of(closed, one.unit)}: {one.text}": one.conditions for one in waits(closed)}
     events = [name for name, conditions in found.items() if any(_jumps(z, closed) for z in conditions)]
     if not events:
@@ -495,7 +497,7 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
         why = f"{', '.join(steady)} takes only steps of one length"
         late = f"events are noticed up to a step late, because {why}"
         return Handling(case.pace, case.coupling, (late,), warnings=(late,))
-    chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports, usual_step(case.pace))
+    chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports, nominal_step(case.pace))
     found = _located(case, chosen.why)
     warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
     return found._replace(ports=chosen.ports, warnings=warnings, why=(*found.why, *chosen.why))
@@ -563,7 +565,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     nothing is known. Fewer, or held, where that would make deviations grow at this step."""
     units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
     wanted, once = ({c.target: most for c in closed.connections} for most in (MOST, 1))
-    counts, still = known(with_rates(closed, wanted, alone=True), MOST), standing(closed)
+    counts, still = known(with_rates(closed, wanted, alone=True), MOST), constant_inputs(closed)
     # Where several units go into a derivative, a second one gives little, and takes stability at long steps.
     for target, count in known(with_rates(closed, once), 1).items():
         counts[target] = counts.get(target) or count
@@ -671,7 +673,7 @@ def _dealt_with_inside(closed: Scenario) -> bool:
     """Whether all events between units are only looked for: nothing is done about them outside of units."""
     looking = watchers(closed.units)
     listened = any(s.source[0] in looking for c in closed.event_connections for s in c.senders)
-    return not listened and not waiting(closed) and not any(one.then for one in sights(closed))
+    return not listened and not waiting(closed) and not any(one.then for one in observed_events(closed))
 
 
 SHORTER = 4
@@ -721,7 +723,7 @@ def _foreseen(given: Pace, looking: Pace | None) -> str:
     if isinstance(looking, Wrapping):
         return f"left to the pace inside {type(looking).__name__}"
     if looking is not None:
-        return f"seen coming by LookAhead, with steps of {usual_step(looking):g} s at most"
+        return f"seen coming by LookAhead, with steps of {nominal_step(looking):g} s at most"
     own = _located_by(given)
     inner = given if own is None else own.pace
     why = "has a say in every step" if isinstance(inner, Wrapping) else "has no usual step"
@@ -737,7 +739,7 @@ def _looking(pace: Pace) -> Pace | None:
         return pace
     if isinstance(pace, Wrapping):  # nothing may take its place
         return None
-    step = usual_step(pace)
+    step = nominal_step(pace)
     return LookAhead(step) if step else None
 
 

@@ -9,7 +9,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import is_held
-from upbeat.master.paces.pace import Pace, retries, usual_step
+from upbeat.master.paces.pace import Pace, nominal_step, retries
 from upbeat.master.program import Advance, Due, Program, Save, Slope
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import looked_at
@@ -54,7 +54,7 @@ def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
 
     Faster is a unit with a higher rate (`MultiRate`), or with shorter steps inside (`inner_step`).
     """
-    usual = usual_step(pace)
+    usual = nominal_step(pace)
     rates = getattr(coupling, "rates", {})
     steps: dict[str, float] = {}
     for unit, model in closed.units.items():
@@ -84,7 +84,7 @@ def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
 def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
     """Units whose code runs once per communication step for want of a sample time."""
     rates = getattr(coupling, "rates", {})
-    usual = usual_step(pace)
+    usual = nominal_step(pace)
     found: dict[int, list[str]] = {}
     for unit in _unrated(closed):
         found.setdefault(rates.get(unit, 1), []).append(path_of(closed, unit))
@@ -165,7 +165,7 @@ def check_abilities(
     ] or [
         f"unit '{called(unit)}': {finding}. It matters, because {why}."
         for unit, ability, why in wanted
-        if (finding := doubt(units[unit], ability, usual_step(pace) or 0.01)) is not None
+        if (finding := doubt(units[unit], ability, nominal_step(pace) or 0.01)) is not None
     ]
     if missing:
         raise MasterError("\n".join(missing))

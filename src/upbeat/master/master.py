@@ -12,7 +12,7 @@ from upbeat.master import checks
 from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators
-from upbeat.master.events.instants import Instants, Simultaneous, instants, standing, without
+from upbeat.master.events.instants import Instants, Simultaneous, idle, instants, without
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
 from upbeat.master.held import check_abilities, held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
@@ -31,8 +31,8 @@ from upbeat.master.paces.pace import (
     LooksAtStates,
     Pace,
     Written,
+    nominal_step,
     retries,
-    usual_step,
     written,
 )
 from upbeat.master.paces.watching import BURST, allowance
@@ -143,8 +143,8 @@ class Master:
         left: frozenset[str] = frozenset()
         instant = Instants()
         if not blocks.settles:
-            left = standing(wiring, blocks.steps.values()) if not driven else frozenset()
-            instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, standing=left)
+            left = idle(wiring, blocks.steps.values()) if not driven else frozenset()
+            instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, idle=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
         budget = _budget(wiring, blocks, pace, instant)
         program = Program(
@@ -343,10 +343,10 @@ def _budget(wiring: Wiring, blocks: Blocks, pace: Pace, instant: Instants) -> Bu
     steps = (i for step in blocks.steps.values() for i in walk(step))
     if follower(pace) is None and not any(isinstance(i, Advance) and i.early for i in steps):
         return None
-    usual = usual_step(pace)
+    usual = nominal_step(pace)
     start = (BURST, allowance(usual))
     register = wiring.registers.new(wiring.registers.unique("events left"), size=2, start=start)
-    told = {name: event.story.units for name, event in instant.events.items() if event.story is not None}
+    told = {name: event.details.units for name, event in instant.events.items() if event.details is not None}
     return Budget(register, usual, told)
 
 

@@ -24,7 +24,7 @@ from upbeat.core.reasons import REPLACED, ROUNDED, STOPPED, Reason
 # ----------------------------------------------------------------------------------------------------
 # What the log tells about an event between units, and how the numbers it fires with are read.
 
-Told = tuple[tuple[str, ...], dict[str, Any]]
+Decoded = tuple[tuple[str, ...], dict[str, Any]]
 """The units of an event, and its details."""
 
 LANDED, AT, FOR, HEAD = range(4)
@@ -49,7 +49,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class EventDetails:
     """The event fires with the cells of `register`: how far it was away, what was predicted, and of every
     quantity that it changes the cells before and after."""
 
@@ -57,7 +57,7 @@ class Story:
     units: tuple[str, ...]
     changes: tuple[Changed, ...] = ()
 
-    def told(self, cells: Sequence[Any]) -> Told:
+    def decoded(self, cells: Sequence[Any]) -> Decoded:
         """The story in words and numbers, such as go into a file."""
         numbers = [float(cell) for cell in cells]
         details: dict[str, Any] = {}
@@ -135,7 +135,7 @@ class Recordable:
     output: bool = True
     cells: int = 1
     """From `register` on; it may be one cell of somebody's array."""
-    story: Story | None = None
+    details: EventDetails | None = None
     """Of an event between units: what it fires with instead of its value, and what that means."""
 
 

@@ -12,7 +12,7 @@ from upbeat.core.expr import Cell, Expr, Op, apply, lift
 from upbeat.core.expr.nodes import Node
 from upbeat.core.ports import Kind, Value
 from upbeat.core.reasons import Reason
-from upbeat.core.time import Onwards, Span
+from upbeat.core.time import OpenSpan, Span
 from upbeat.master.program import Block, If, Instruction, Layout, Let, Reg, Register, Repeat
 
 
@@ -183,7 +183,7 @@ class Steps:
         self, registers: Registers, now: Reg, reached: Reg, blocks: Sequence[str], span: Span | None = None
     ) -> None:
         self._registers = registers
-        self.span = Onwards(0.0) if span is None else span
+        self.span = OpenSpan(0.0) if span is None else span
         """Of the run, as far as it is known: what is nested goes on for as long as it is asked to."""
         self.memory: list[Reg] = []
         self.calls: list[Any] = []
@@ -233,7 +233,7 @@ class Steps:
         w.let(self.block, block)
         self.because(w, why, at, *of)
 
-    def as_usual(self, w: Writer, kind: str) -> None:
+    def propose_default(self, w: Writer, kind: str) -> None:
         """The usual block, for a reason that says all by itself: constants, which are copied in one go."""
         number = self.number(kind)
         w.copy(self.block, self.table(f"pace′{kind}", (0.0, number)), 2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from upbeat.core.expr import Cell
 from upbeat.core.ports import Kind
-from upbeat.master.inputs.approximation import Approximation, Course, Place
+from upbeat.master.inputs.approximation import Approximation, Place, Trajectory
 from upbeat.master.port_registers import End, Interval, PortRegisters
 from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Reg, Set
 from upbeat.scenario.scenario import Scenario
@@ -53,9 +53,9 @@ class Wiring(PortRegisters):
         """By unit: how those are told who want to know that an event has reached it."""
         self.followed: dict[bool, Followed] = {}
         """The conditions of events that are computed already: with rates from equations, and without."""
-        self._courses: dict[tuple[End, Interval, bool, Guess | None], Course] = {}
+        self._trajectories: dict[tuple[End, Interval, bool, Guess | None], Trajectory] = {}
         self._guesses: dict[End, int] = {}
-        self._beside: list[tuple[End, Course]] = []
+        self._beside: list[tuple[End, Trajectory]] = []
 
     def interval(self, name: str) -> Interval:
         """Registers for the ends of a part of a step."""
@@ -75,17 +75,17 @@ class Wiring(PortRegisters):
 
     def extrapolate(self, end: End, over: Interval | None = None) -> list[Instruction]:
         """Hand an input its course from the latest exchange on, as far as it is known there."""
-        course = self._course(end, over, interpolate=False)
-        if course.at_start:
+        trajectory = self._trajectory(end, over, interpolate=False)
+        if trajectory.at_start:
             return self.hold(end) if end in self._direct else self.compute(end)
-        return [*self.compute(end), *course.late, Set(*end, course.by)]
+        return [*self.compute(end), *trajectory.late, Set(*end, trajectory.by)]
 
     def begin(self, end: End, over: Interval | None = None) -> list[Instruction]:
         """Hand an input a course that needs to know how long the step is."""
-        course = self._course(end, over, interpolate=False)
-        if course.near is not None:
-            return [If(course.near, (*course.again, Set(*end, course.by)))]
-        return [*course.late, Set(*end, course.by)] if course.at_start else []
+        trajectory = self._trajectory(end, over, interpolate=False)
+        if trajectory.near is not None:
+            return [If(trajectory.near, (*trajectory.again, Set(*end, trajectory.by)))]
+        return [*trajectory.late, Set(*end, trajectory.by)] if trajectory.at_start else []
 
     def guess(self, end: End) -> Guess:
         """Registers for an assumed end value of an input, and of its derivatives."""
@@ -111,23 +111,23 @@ class Wiring(PortRegisters):
         self, end: End, over: Interval | None = None, guess: Guess | None = None
     ) -> list[Instruction]:
         """What `interpolate` must keep from the start of the step."""
-        return list(self._course(end, over, interpolate=True, guess=guess).early)
+        return list(self._trajectory(end, over, interpolate=True, guess=guess).early)
 
     def interpolate(
         self, end: End, over: Interval | None = None, guess: Guess | None = None
     ) -> list[Instruction]:
         """Hand an input its course over the step whose end value is already known, or guessed."""
-        course = self._course(end, over, interpolate=True, guess=guess)
+        trajectory = self._trajectory(end, over, interpolate=True, guess=guess)
         compute = self.compute(end) if guess is None else []
-        return [*compute, *course.late, Set(*end, course.by)]
+        return [*compute, *trajectory.late, Set(*end, trajectory.by)]
 
     def hold(self, end: End) -> list[Instruction]:
         """Hand an input its value at this instant, for outputs that depend on it directly."""
         return [*self.compute(end), Set(*end, (self.inputs[end],))]
 
-    def beside(self, end: End, course: Course) -> None:
+    def beside(self, end: End, trajectory: Trajectory) -> None:
         """Take note of a course that somebody keeps beside the coupling's own: it restarts with the input."""
-        self._beside.append((end, course))
+        self._beside.append((end, trajectory))
 
     def restart(self, end: End) -> list[Instruction]:
         """Forget the history of an input, because an event has changed what it follows.
@@ -147,10 +147,13 @@ class Wiring(PortRegisters):
         """What the courses made so far remember."""
         times: dict[End, tuple[Reg, ...]] = {}
         usual: dict[End, tuple[Reg, ...]] = {}
-        for end, course in (*((key[0], course) for key, course in self._courses.items()), *self._beside):
-            if course.history:
-                times[end] = times.get(end, ()) + course.history
-                usual[end] = usual.get(end, ()) + course.usual
+        for end, trajectory in (
+            *((key[0], trajectory) for key, trajectory in self._trajectories.items()),
+            *self._beside,
+        ):
+            if trajectory.history:
+                times[end] = times.get(end, ()) + trajectory.history
+                usual[end] = usual.get(end, ()) + trajectory.usual
         sources = {(c.unit, c.port): c.sources for c in self.scenario.connections}
         return tuple(
             History(
@@ -177,11 +180,11 @@ class Wiring(PortRegisters):
         """Compute the scenario's own outputs."""
         return list(self._result_lets)
 
-    def _course(
+    def _trajectory(
         self, end: End, over: Interval | None, *, interpolate: bool, guess: Guess | None = None
-    ) -> Course:
+    ) -> Trajectory:
         key = (end, over or self.whole, interpolate, guess)
-        if key not in self._courses:
+        if key not in self._trajectories:
             port, (now, until) = self._ports[end], key[1]
             known = self.known(end)
             ahead = guess.registers if guess is not None else known
@@ -203,5 +206,5 @@ class Wiring(PortRegisters):
             )
             chosen = self.approximation(end)
             method = chosen.interpolate if interpolate else chosen.extrapolate
-            self._courses[key] = method(place, self.registers)
-        return self._courses[key]
+            self._trajectories[key] = method(place, self.registers)
+        return self._trajectories[key]

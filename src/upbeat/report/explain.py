@@ -260,7 +260,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Abilities", _ability_lines(data["units"])),
         _section("Connections", _connection_lines(data)),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
-        *([_section("Events between units", _happening_lines(data))] if data["events"] else []),
+        *([_section("Events between units", _event_series_lines(data))] if data["events"] else []),
         _section(
             "Order in which ports are evaluated at one instant"
             if data["order_followed"]
@@ -290,7 +290,7 @@ def _event_lines(data: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _happening_lines(data: dict[str, Any]) -> list[str]:
+def _event_series_lines(data: dict[str, Any]) -> list[str]:
     lines = []
     for event in data["events"]:
         kind = "shared" if event["shared"] else "private"

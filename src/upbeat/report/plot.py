@@ -503,10 +503,10 @@ def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.fl
 
 def _extremes(values: NDArray[Any]) -> NDArray[np.intp]:
     """The places of the least and the greatest value of every short stretch, and of the ends."""
-    stretch = -(-len(values) // (_POINTS // 2))
-    whole = len(values) // stretch * stretch
-    blocks = values[:whole].reshape(-1, stretch)
-    starts = np.arange(0, whole, stretch)
+    batch = -(-len(values) // (_POINTS // 2))
+    whole = len(values) // batch * batch
+    blocks = values[:whole].reshape(-1, batch)
+    starts = np.arange(0, whole, batch)
     return np.unique(
         np.concatenate(
             [

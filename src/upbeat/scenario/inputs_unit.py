@@ -17,7 +17,7 @@ from upbeat.scenario.events.links import EventConnection, EventOutput, closed_se
 from upbeat.scenario.signals import (
     ROUNDED,
     TIME,
-    Happenings,
+    EventSeries,
     Signals,
     as_signals,
     cells_of_inputs,
@@ -69,7 +69,7 @@ def inputs_model(inputs: Sequence[Port], signals: Signals | Mapping[str, Any]) -
     if not events:
         return _function(ordinary, signals)
     function = _function(ordinary, signals) if ordinary else None
-    return relay(function, {port: _happenings(port, signals) for port in events})
+    return relay(function, {port: _event_series(port, signals) for port in events})
 
 
 def _function(inputs: Sequence[Port], signals: Signals) -> Function:
@@ -139,7 +139,7 @@ def _with_jumps(
     return tuple(t for t, _ in made), tuple(value for _, value in made)
 
 
-def _happenings(port: Port, signals: Signals) -> Happenings | None:
+def _event_series(port: Port, signals: Signals) -> EventSeries | None:
     """When an event input has an event, and with which cells; None if no signal says anything about it."""
     names = column_names(port)
     found = signals.events.get(port.name)
@@ -155,10 +155,10 @@ def _happenings(port: Port, signals: Signals) -> Happenings | None:
         values = [
             row if port.size is not None else row[0] for row, given in zip(rows, there, strict=True) if given
         ]
-        found = Happenings(tuple(at), tuple(values))
+        found = EventSeries(tuple(at), tuple(values))
         if len(set(at)) < len(at):
             raise InvalidInput(f"signal '{port.name}' has two events at one time")
     try:
-        return Happenings(found.at, tuple(port.values(value) for value in found.values))
+        return EventSeries(found.at, tuple(port.values(value) for value in found.values))
     except ModelError as error:
         raise InvalidInput(f"signal '{port.name}': {error}") from None

@@ -18,7 +18,7 @@ from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, Directory, End, by_hand
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.links import EventConnection, EventOutput, Sender
-from upbeat.scenario.events.watcher import linked, sights, watchers
+from upbeat.scenario.events.watcher import linked, observed_events, watchers
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.signals import as_signals
 from upbeat.units.equations.arranging import free_name, tells
@@ -471,8 +471,8 @@ def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _U
     found: dict[str, _Unit] = {}
     directory = Directory(closed.units, ())
     driven = _copies(closed)
-    for sight in sights(closed):
-        read = sight.reads
+    for observed in observed_events(closed):
+        read = observed.reads
         for unit in sorted({split(each)[0] for each in read}, key=list(closed.units).index):
             model: Any = bare(closed.units[unit])
             equations = equations_of(model)
@@ -482,7 +482,7 @@ def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _U
             if any(cell is None for cell in own.values()):
                 continue
             wanted = found.setdefault(unit, _Unit(model))
-            wanted.events[sight.place] = sight.conditions
+            wanted.events[observed.place] = observed.conditions
             wanted.own |= {each: cell for each, cell in own.items() if cell is not None}
             for each in read:
                 if each in own:

@@ -45,7 +45,7 @@ class Signals:
 
     time: tuple[float, ...]
     values: dict[str, tuple[Value | None, ...]]
-    events: dict[str, Happenings]
+    events: dict[str, EventSeries]
     held: frozenset[str]
 
     def __init__(self, time: Sequence[float], values: Mapping[str, Any], held: Iterable[str] = ()) -> None:
@@ -73,7 +73,7 @@ class Signals:
         object.__setattr__(self, "held", frozenset(held))
         object.__setattr__(self, "time", times)
         object.__setattr__(self, "values", columns)
-        object.__setattr__(self, "events", {name: happenings(name, e) for name, e in events.items()})
+        object.__setattr__(self, "events", {name: event_series(name, e) for name, e in events.items()})
 
     def __bool__(self) -> bool:
         return bool(self.values or self.events)
@@ -115,14 +115,14 @@ ROUNDED = 2.0**-50
 
 
 @dataclass(frozen=True, slots=True)
-class Happenings:
+class EventSeries:
     """When an event input has an event, and with which value (for an array a list of them)."""
 
     at: tuple[float, ...]
     values: tuple[Any, ...]
 
 
-def happenings(name: str, entry: Mapping[str, Any]) -> Happenings:
+def event_series(name: str, entry: Mapping[str, Any]) -> EventSeries:
     """``{"at": […], "value": […]}``, checked; without a value, the event is true each time."""
     for key in entry:
         if key not in ("at", "value"):
@@ -136,7 +136,7 @@ def happenings(name: str, entry: Mapping[str, Any]) -> Happenings:
     values = tuple(_bare(v) for v in value) if isinstance(value, (list, tuple)) else (_bare(value),) * len(at)
     if len(values) != len(at):
         raise InvalidInput(f"signal '{name}' has {len(values)} values for {len(at)} points in time")
-    return Happenings(at, values)
+    return EventSeries(at, values)
 
 
 def _times(given: Iterable[float], empty: str, *, jumps: bool = False) -> tuple[float, ...]:

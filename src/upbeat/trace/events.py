@@ -64,7 +64,7 @@ class EventKind:
 
     @property
     def usual(self) -> type | None:
-        """The type of a payload for which `usual_bits` are the cells, as they are for floats and nothing."""
+        """The type of a payload for which `number_bits` are the cells, as they are for floats and nothing."""
         return type(None) if self.cells == 0 else float if (self.kind, self.cells) == (Kind.REAL, 1) else None
 
     def encode(self, value: Any, intern: Callable[[str], int]) -> list[int] | None:
@@ -123,7 +123,7 @@ class EventKind:
         return cls(fields.text("name"), kind, cells, unit, labels_in(fields), detailed)
 
 
-def usual_bits(value: float | None) -> list[int]:
+def number_bits(value: float | None) -> list[int]:
     """The cells of a payload of a kind's `usual` type."""
     return [] if value is None else list(_BITS.unpack(_REAL.pack(value)))
 
@@ -207,7 +207,7 @@ class EventColumns:
         if code is None:
             code, cells = self._encoded(name, value)
         else:
-            cells = usual_bits(value)
+            cells = number_bits(value)
         if units or details:
             self._more[len(self)] = (tuple(units), dict(details or {}))
         self._time.append(time)

@@ -172,7 +172,7 @@ class StepRuns(NamedTuple):
     blocks: Mapping[int, str]
 
 
-_UNUSUAL: tuple[float, float, Why, str] = (0.0, -1.0, "", "")
+_NO_RUN: tuple[float, float, Why, str] = (0.0, -1.0, "", "")
 """The size of the steps of the run that goes on, a narrow band around it, reason and block: as long as all
 sizes lie within the band, so does their mean, and nobody has to compute it."""
 
@@ -195,7 +195,7 @@ class StepLog:
         self._block: packed_array[int] = packed_array("i")
         self._rejected: packed_array[int] = packed_array("q")
         self._words: dict[Why, int] = {}
-        self._usual = _UNUSUAL
+        self._usual = _NO_RUN
 
     def append(self, t0: float, t1: float, reason: Why, block: str = "step", rejected: int = 0) -> None:
         """One step from `t0` to `t1`, after `rejected` attempts that were taken back."""
@@ -213,13 +213,13 @@ class StepLog:
         before = len(self._last)
         self.extend_grid(t0, t1, 1, reason, block, rejected)
         began = len(self._last) > before
-        self._usual = (t1 - t0, 0.25e-9 * (t1 - t0), reason, block) if began else _UNUSUAL
+        self._usual = (t1 - t0, 0.25e-9 * (t1 - t0), reason, block) if began else _NO_RUN
 
     def extend_grid(
         self, first: float, last: float, count: int, reason: Why, block: str = "step", rejected: int = 0
     ) -> None:
         """`count` equal steps from `first` to `last`."""
-        self._usual = _UNUSUAL
+        self._usual = _NO_RUN
         if count < 1:
             return
         why = self._number(reason)

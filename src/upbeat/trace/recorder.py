@@ -78,11 +78,11 @@ class FileSink(Sink, Protocol):
         """How to read the events so far again; picklable."""
         ...
 
-    def standing(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """How far the files have come, as plain data; what is said here is safe on the disk."""
         ...
 
-    def stand(self, standing: Fields) -> None:
+    def resume_from(self, position: Fields) -> None:
         """After `begin`: go on where another process stood, and cut off what it has written since.
 
         `FileProblem` if the files are not those, and then nothing was changed.
@@ -538,7 +538,7 @@ class Recorder:
             return self.events[:]
         return StoredEvents(self._counts, self._file.stored_events())
 
-    def standing(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Where the recorder stands, as plain data, with all rows and events safe on the disk."""
         if self._file is None or self._statistics is None:
             raise InvalidInput("only a recorder that streams to a file can go on in another process")
@@ -550,18 +550,20 @@ class Recorder:
             "kinds": [kind.to_data() for kind in self.events.kinds],
             "counts": self._counts,
             "statistics": self._statistics.to_data(),
-            "sink": self._file.standing(),
+            "sink": self._file.position(),
         }
 
-    def stand(self, standing: Mapping[str, Any]) -> None:
+    def resume_from(self, position: Mapping[str, Any]) -> None:
         """Go on where another process stood. This one must have been made with its strings and kinds."""
         if self._file is None or self._statistics is None:
             raise InvalidInput("only a recorder that streams to a file can go on in another process")
         try:
-            self.rows, self._offered = standing["rows"], standing["offered"]
-            self._counts = dict(standing["counts"])
-            self._statistics.take_over(standing["statistics"])
-            self._file.stand(Fields(standing["sink"], "what is said about result files"))  # the last: it cuts
+            self.rows, self._offered = position["rows"], position["offered"]
+            self._counts = dict(position["counts"])
+            self._statistics.take_over(position["statistics"])
+            self._file.resume_from(
+                Fields(position["sink"], "what is said about result files")
+            )  # the last: it cuts
         except (FileProblem, ValueError) as problem:
             self._closed = True
             self._sink.close(Ending(Outcome.FAILED))  # which has not begun, and leaves all as it is

@@ -28,7 +28,7 @@ Rows = list[list[Any]]
 """The coefficients of one input: c[0] of every cell, c[1] of every cell, …"""
 
 
-class Courses:
+class InputTrajectories:
     """The polynomials of all inputs of one unit.
 
     Input p has an origin T and coefficients c[0] … c[n-1] per cell. Its value at t is found with
@@ -103,7 +103,7 @@ class Courses:
             found[first] = now
         return found
 
-    def courses(self) -> tuple[list[Any], dict[int, tuple[float, Rows]]]:
+    def trajectories(self) -> tuple[list[Any], dict[int, tuple[float, Rows]]]:
         """What all inputs do from now on: equal as long as held ones are held at the same values."""
         return self._values.copy(), self._moving.copy()
 
@@ -141,7 +141,7 @@ def packed_size(ports: Sequence[Port]) -> int:
 
 
 def check_packed(ports: Sequence[Port], flat: Sequence[Value]) -> None:
-    """That numbers from elsewhere are what `Courses.pack` gives for these inputs; `ModelError` if not."""
+    """`ModelError` unless the numbers are what `InputTrajectories.pack` gives for these inputs."""
     at = 0
     for port in ports:
         origin, count = flat[at : at + 2]

@@ -15,7 +15,7 @@ from upbeat.core.abilities import Ability, Unit, made
 from upbeat.core.errors import ModelError, check_type, suggest
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.discrete.model import dumps, loads
-from upbeat.units.inputs import EXACT, Courses, check_packed, packed_size
+from upbeat.units.inputs import EXACT, InputTrajectories, check_packed, packed_size
 from upbeat.units.shorthand import (
     Complaints,
     check_settable,
@@ -560,7 +560,7 @@ class Sampled:
         self._unit = unit
         self._inputs = [port for port in ports if port.causality is Causality.INPUT]
         self._outputs = [port for port in ports if port.causality is Causality.OUTPUT]
-        self._courses = Courses(self._inputs, start, EXACT)
+        self._trajectories = InputTrajectories(self._inputs, start, EXACT)
         self._period, self._start = period, start
         self._time = start
         self._count = 0  # samples so far
@@ -592,7 +592,7 @@ class Sampled:
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """The course of an input, for the next sample to look at."""
-        self._courses.set(port, self._time, coefficients)
+        self._trajectories.set(port, self._time, coefficients)
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
         """Nothing happens between samples."""
@@ -615,7 +615,7 @@ class Sampled:
                 raise ModelError(
                     f"advance({before:.9g}, {now:.9g}) gave {reached!r}: end it with 'return to'"
                 )
-        cells = iter(self._courses.at(self._time))
+        cells = iter(self._trajectories.at(self._time))
         for port in self._inputs:
             values = tuple(next(cells) for _ in range(port.cells))
             self._unit.set(port.name, [values[0] if port.size is None else values])
@@ -625,12 +625,12 @@ class Sampled:
 
     def save(self) -> Any:
         """Everything, inputs included."""
-        return self._time, self._count, tuple(self._courses.pack()), dict(self._held), self._unit.save()
+        return self._time, self._count, tuple(self._trajectories.pack()), dict(self._held), self._unit.save()
 
     def restore(self, token: Any) -> None:
         """Set back to what `save` gave."""
-        self._time, self._count, courses, held, inside = token
-        self._courses.unpack(courses)
+        self._time, self._count, trajectories, held, inside = token
+        self._trajectories.unpack(trajectories)
         self._held = dict(held)
         self._unit.restore(inside)
 
@@ -641,17 +641,17 @@ class Sampled:
     def from_bytes(self, data: bytes) -> Any:
         """The token that `to_bytes` was given."""
         try:
-            time, count, courses, held, inside = loads(data)
+            time, count, trajectories, held, inside = loads(data)
             if type(time) is not float or type(count) is not int or type(inside) is not bytes:
                 raise ValueError("expected a time, a count, inputs, outputs and bytes")
             if not isinstance(held, dict) or held.keys() != self._held.keys():
                 raise ValueError("it has other outputs")
-            if len(courses) != packed_size(self._inputs):
+            if len(trajectories) != packed_size(self._inputs):
                 raise ValueError("it has other inputs")
         except (TypeError, ValueError) as error:
             raise ModelError(f"not a state of this unit: {error}") from None
-        check_packed(self._inputs, courses)
-        return time, count, courses, held, self._unit.from_bytes(inside)
+        check_packed(self._inputs, trajectories)
+        return time, count, trajectories, held, self._unit.from_bytes(inside)
 
     def close(self) -> None:
         """Let the unit go, if it wants to be told."""

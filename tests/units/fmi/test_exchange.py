@@ -332,7 +332,7 @@ def test_errors_are_measured_by_nominals():
             Pretended([1.0], lambda self: [-self.x[0]], nominals=[nominal]), DormandPrince(1e-15, 1e-9)
         )
         unit.advance(0.0, 1.0)
-        return unit.effort.steps
+        return unit.statistics.steps
 
     assert steps(1e6) < steps(1.0) < steps(1e-3)
     assert steps(-3.0) == steps(math.nan) == steps(math.inf) == steps(1.0)  # nonsense counts as 1

@@ -18,7 +18,7 @@ from tools.hostile import COMPILER, Fault, Judge, Verdict, workshop
 import upbeat as up
 from upbeat.engine import run
 from upbeat.units import ports
-from upbeat.units.process.wire import BrokenFrame, Frames, Heard, read_reply, write_reply
+from upbeat.units.process.wire import BrokenFrame, Frames, RecordReader, read_reply, write_reply
 
 needs_system = pytest.mark.skipif(
     COMPILER is None or not Path("/proc/self/environ").exists(), reason="needs a C compiler, and Linux"
@@ -167,7 +167,7 @@ def test_records_that_are_none_are_left_out(lines: list[bytes]) -> None:
     logger.addHandler(handler)
     try:
         with tempfile.TemporaryFile() as file:
-            listener = Heard(file.fileno())
+            listener = RecordReader(file.fileno())
             file.write(b"\n".join([*lines, json.dumps(RECORD).encode(), b""]))
             file.flush()
             listener.hand_on()

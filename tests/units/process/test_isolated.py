@@ -12,7 +12,7 @@ import pytest
 
 import upbeat as up
 from isolated_models import broken, counter, echo, slow
-from upbeat.units.process.wire import Heard, Telling
+from upbeat.units.process.wire import RecordReader, RecordSender
 
 
 def alone(model: Any, **settings: Any) -> up.Trace:
@@ -99,8 +99,8 @@ def test_log_records_of_any_length_arrive(tmp_path: Path, caplog: pytest.LogCapt
     with (tmp_path / "records").open("w+b", buffering=0) as file, caplog.at_level("INFO", "upbeat.fmu"):
         for text in texts:
             record = {"name": "upbeat.fmu.one", "levelno": logging.INFO, "msg": text}
-            Telling(file.fileno(), lambda: None).emit(logging.makeLogRecord(record))
-        Heard(file.fileno()).hand_on()
+            RecordSender(file.fileno(), lambda: None).emit(logging.makeLogRecord(record))
+        RecordReader(file.fileno()).hand_on()
     assert [record.getMessage() for record in caplog.records] == texts
 
 

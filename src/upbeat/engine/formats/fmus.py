@@ -103,7 +103,7 @@ class Driven:
 
 STEPS = 1000
 """So many steps there are to a run if nobody says how long one is."""
-USUAL_STOP = 1.0
+DEFAULT_STOP = 1.0
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _tables(units: Mapping[str, Fmu], settings: Mapping[str, Any]) -> tuple[Tabl
             name, run["until"] = max(stops.items(), key=lambda item: item[1])
             said.append(f"until = {run['until']:g}, as {name} says")
         else:
-            run["until"] = run.get("start", settings.get("start") or 0.0) + USUAL_STOP
+            run["until"] = run.get("start", settings.get("start") or 0.0) + DEFAULT_STOP
             said.append(f"until = {run['until']:g}, since neither you nor an FMU says (--until)")
     master: dict[str, Any] = {}
     if settings.get("pace") is None and settings.get("step") is None:

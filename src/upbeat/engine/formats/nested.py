@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, Problems, suggest
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.adapted import adapted, taken_apart
 from upbeat.engine.nesting.model import Nested
-from upbeat.engine.settings import usual_pace
+from upbeat.engine.settings import default_pace
 from upbeat.master.master import Master
 from upbeat.master.settings import master_from, settings_of
 from upbeat.scenario.files import reading as files
@@ -96,7 +96,7 @@ class _Nesting:
 
         def also(file: ScenarioFile, problems: Problems) -> None:
             sound = not problems.found
-            master = master_from(file.master, problems, usual=usual_pace(file.scenario if sound else None))
+            master = master_from(file.master, problems, usual=default_pace(file.scenario if sound else None))
             if master is None or not sound:
                 return
             try:

@@ -63,10 +63,10 @@ def system_file(
     imported = read_imported(path, variant=variant, values=values)
     for remark in imported.remarks:
         _log.warning("%s", remark)
-    return with_usual_step(imported, settings)
+    return with_default_step(imported, settings)
 
 
-def with_usual_step(imported: Imported, settings: Mapping[str, Any]) -> ScenarioFile:
+def with_default_step(imported: Imported, settings: Mapping[str, Any]) -> ScenarioFile:
     """The file with a step, if nobody says how long one is."""
     file = imported.file
     if {"step", "pace"} & file.master.keys() or settings.get("step") or settings.get("pace"):
@@ -123,7 +123,7 @@ def import_ssp(
     try:
         target.mkdir(parents=True, exist_ok=True)
         imported = read_imported(path, variant=variant, place=place)
-        files.write_scenario(with_usual_step(imported, {}), target / "scenario.toml")
+        files.write_scenario(with_default_step(imported, {}), target / "scenario.toml")
         shutil.copyfile(ssd_of(path, variant), target / "scenario.ssd")
     except OSError as error:
         raise cannot_write(target, error) from None

@@ -29,7 +29,7 @@ from upbeat.engine.machine import (
 )
 from upbeat.engine.native.lower import KINDS, Tables
 from upbeat.engine.packing import foreign
-from upbeat.master.program import Advance, Due, Get, Repeat, Set, Slope, Story
+from upbeat.master.program import Advance, Due, EventDetails, Get, Repeat, Set, Slope
 
 
 class Fault(enum.IntEnum):
@@ -131,10 +131,10 @@ def blame(error: CoreError, names: Names, read: Callable[[int], Value]) -> RunEr
             raise error.cause
         case Fault.CHATTERING:
             assert tables.chatter is not None
-            told = error.message.split("\n")
-            latest = [_why(one, tables) for one in told if not one.startswith("!")]
+            lines = error.message.split("\n")
+            latest = [_why(one, tables) for one in lines if not one.startswith("!")]
             events = list(tables.events)
-            happened = [events[int(one[1:])] for one in told if one.startswith("!")]
+            happened = [events[int(one[1:])] for one in lines if one.startswith("!")]
             return StepError(chattering_text(tables.chatter, latest, happened, time, error.value))
     name = tables.units[error.unit]
     if error.inside is not None:
@@ -176,12 +176,12 @@ def blame(error: CoreError, names: Names, read: Callable[[int], Value]) -> RunEr
     return kind(text, unit=name, call=call, time=time)
 
 
-def _why(told: str, tables: Tables) -> Reason:
+def _why(line: str, tables: Tables) -> Reason:
     """The event at which a step has ended, or the unit that stopped, of which the core knows the number."""
-    if told.startswith("#"):
-        return tables.stop_reasons[int(told[1:])]
-    if told.startswith("'") and tables.pacing is not None:
-        return Reason(EXPECTED, tables.pacing.why(float(told[1:]), 0.0, 0.0, 0.0).about)
+    if line.startswith("#"):
+        return tables.stop_reasons[int(line[1:])]
+    if line.startswith("'") and tables.pacing is not None:
+        return Reason(EXPECTED, tables.pacing.why(float(line[1:]), 0.0, 0.0, 0.0).about)
     return Reason(STOPPED)
 
 
@@ -256,21 +256,23 @@ class FiredColumns(NamedTuple):
             np.frombuffer(cells, np.int64),
         )
 
-    def told(self, stories: Mapping[str, Story], shapes: Shapes) -> tuple[FiredColumns, list[More]]:
+    def decoded(
+        self, event_details: Mapping[str, EventDetails], shapes: Shapes
+    ) -> tuple[FiredColumns, list[More]]:
         """The same without stories, and these by the numbers of the events: what tells one is just true."""
-        telling = np.array([name in stories for name in self.names], dtype=bool)
-        if not stories or not telling[self.codes].any():
+        detailed = np.array([name in event_details for name in self.names], dtype=bool)
+        if not event_details or not detailed[self.codes].any():
             return self, []
         widths = np.array([shapes[name][1] for name in self.names])[self.codes]
         starts = np.cumsum(widths) - widths
         rest, more = np.ones(len(self.cells), dtype=bool), []
         cells = self.cells.copy()
-        for i in np.flatnonzero(telling[self.codes]).tolist():
+        for i in np.flatnonzero(detailed[self.codes]).tolist():
             first, last = int(starts[i]), int(starts[i] + widths[i])
             more.append(
                 (
                     i,
-                    *stories[self.names[self.codes[i]]].told(
+                    *event_details[self.names[self.codes[i]]].decoded(
                         self.cells[first:last].view(np.float64).tolist()
                     ),
                 )

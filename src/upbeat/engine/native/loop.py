@@ -12,7 +12,7 @@ from upbeat.core.errors import StepError
 from upbeat.core.ports import Value
 from upbeat.core.time import Span
 from upbeat.engine.loop import ENDLESS, Loop
-from upbeat.engine.native.machine import Chunk, Machine, Status, Stretch
+from upbeat.engine.native.machine import Batch, Chunk, Machine, Status
 from upbeat.engine.selection import Selection
 from upbeat.master.program import Program
 from upbeat.trace.log import StepLog
@@ -77,12 +77,12 @@ class NativeLoop(Loop):
     def _chunk(self, rows: int) -> Chunk | None:
         return None if self._recorder is None else np.empty((rows, 1 + len(self._cells)))
 
-    def _take(self, chunk: Chunk | None, done: Stretch) -> None:
+    def _take(self, chunk: Chunk | None, done: Batch) -> None:
         """Take over what the core has done, also if it failed in the end."""
         self.time = done.time
         self.steps.extend(done.steps)
         if len(done.events.codes) and self._recorder is not None:
-            fired, more = done.events.told(self._stories, self._shapes)
+            fired, more = done.events.decoded(self._details, self._shapes)
             self.events.extend(*fired, strings=self._strings, more=more)
         if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
             self._so_far = done.events.times.tolist().count(self.time)

@@ -28,7 +28,7 @@ from upbeat.engine.packing import Packing
 from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 from upbeat.trace.log import RUNS, StepRuns
-from upbeat.units.solving.integrate import Effort
+from upbeat.units.solving.integrate import SolverStatistics
 
 if TYPE_CHECKING:
     from upbeat import _native
@@ -55,7 +55,7 @@ class Status(enum.IntEnum):
     ABANDONED = 5
 
 
-class Stretch(NamedTuple):
+class Batch(NamedTuple):
     """What the core has done since the call before: how far it came, and what it left to be taken over."""
 
     status: Status
@@ -83,9 +83,9 @@ class CoreLoop:
         self._closed = _native.Closed
         self._blocks = list(machine.tables.blocks)
 
-    def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Stretch:
+    def begin(self, chunk: Chunk | None, limit: float = math.inf) -> Batch:
         """Everything that happens at the start time of a run to `limit`; its row goes into `chunk`."""
-        return self._stretch(self._loop.begin, chunk, limit)
+        return self._batch(self._loop.begin, chunk, limit)
 
     def run(
         self,
@@ -94,11 +94,11 @@ class CoreLoop:
         budget_s: float,
         most: int = 1 << 62,
         pause: float = math.inf,
-    ) -> Stretch:
+    ) -> Batch:
         """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
         `budget_s` seconds, for `most` steps, or until one has reached the time `pause`. The row at `limit` is
         always kept."""
-        return self._stretch(self._loop.run, chunk, limit, budget_s, most, pause)
+        return self._batch(self._loop.run, chunk, limit, budget_s, most, pause)
 
     @property
     def rows(self) -> int:
@@ -113,7 +113,7 @@ class CoreLoop:
         """Raise why the last stretch failed."""
         self._machine.fail()
 
-    def _stretch(self, call: Callable[..., _native.Left], *arguments: Any) -> Stretch:
+    def _batch(self, call: Callable[..., _native.Left], *arguments: Any) -> Batch:
         try:
             code, time, rows, left_out, steps, events = call(*arguments)
         except self._closed:
@@ -123,7 +123,7 @@ class CoreLoop:
         runs = np.frombuffer(steps, RUNS)
         reasons = {why: self._reason(why) for why in sorted(set(runs["reason"].tolist()))}
         blocks = {block: self._blocks[block] for block in set(runs["block"].tolist())}
-        return Stretch(
+        return Batch(
             Status(code),
             time,
             rows,
@@ -177,7 +177,7 @@ def crossing(seconds: float) -> float | None:
         return None
     from upbeat import _native
 
-    return _native.crossing_seconds(seconds)
+    return _native.core_latency(seconds)
 
 
 class Lowered:
@@ -264,12 +264,12 @@ class Machine:
         owner, known = weakref.ref(self), list(self._tables.events)
 
         def made(call: Callable[..., None]) -> Callable[..., None]:
-            def told(read: Any, write: Any, numbers: list[int]) -> None:
+            def called(read: Any, write: Any, numbers: list[int]) -> None:
                 machine = owner()
                 fetched = [name for name, _ in machine.fired] if machine is not None else []
                 call(read, write, [known[number] for number in numbers] or fetched)
 
-            return told
+            return called
 
         return [made(call) for call in self._tables.calls]
 
@@ -360,9 +360,9 @@ class Machine:
         self.note_strings()
         return token
 
-    def efforts(self) -> dict[str, Effort]:
-        told = zip(self._tables.units, self._machine.efforts(), strict=True)
-        return {unit: Effort(*counts) for unit, counts in told if counts}
+    def solver_statistics(self) -> dict[str, SolverStatistics]:
+        counted = zip(self._tables.units, self._machine.solver_statistics(), strict=True)
+        return {unit: SolverStatistics(*counts) for unit, counts in counted if counts}
 
     def advancing(self) -> list[str]:
         return [self._tables.units[unit] for unit in self._machine.advancing()]

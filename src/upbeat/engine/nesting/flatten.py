@@ -45,7 +45,7 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.graph import unit_order
-from upbeat.scenario.merging.inline import CannotInline, Patchwork, inline, path_of, unique_name
+from upbeat.scenario.merging.inline import CannotInline, ScenarioEditor, inline, path_of, unique_name
 from upbeat.scenario.scenario import Origin, Scenario
 
 # ----------------------------------------------------------------------------------------------------
@@ -151,13 +151,13 @@ def approximations(
     for port in model.scenario.inputs:
         if port.reactive:
             raise Kept(f"its input '{port.name}' is reactive")
-        _check_course(given.get(port.name, master.approximated), port.name, held)
+        _check_trajectory(given.get(port.name, master.approximated), port.name, held)
     found: dict[End, Approximation] = {}
     for name, port in _inputs(model.whole):
         chosen = inner.ports.get(f"{name}.{port.name}", inner.approximated)
         if port.kind is not Kind.REAL:
             continue
-        _check_course(chosen, f"{name}.{port.name}", held)
+        _check_trajectory(chosen, f"{name}.{port.name}", held)
         if chosen != master.approximated:
             found[name, port.name] = chosen
     return found
@@ -168,7 +168,7 @@ def _inputs(scenario: Scenario) -> list[tuple[str, Port]]:
     return [(name, port) for name, port in ports if port.causality is Causality.INPUT]
 
 
-def _check_course(chosen: Approximation, name: str, held: str) -> None:
+def _check_trajectory(chosen: Approximation, name: str, held: str) -> None:
     """The inside sees a course at its own communication points: it must start at the latest value."""
     if held and chosen != Hold():
         raise Kept(f"{held} can be merged only where inputs are held, and '{name}' is {chosen}")
@@ -268,7 +268,7 @@ def kept_nested(scenario: Scenario) -> Scenario:
 
 class _Flattening:
     def __init__(self, scenario: Scenario, master: Master, span: Span | None) -> None:
-        self._work = Patchwork(scenario)
+        self._work = ScenarioEditor(scenario)
         self._first = tuple(scenario.units)
         self._master = master
         self._span = span

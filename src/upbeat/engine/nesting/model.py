@@ -28,7 +28,7 @@ from upbeat.master.couplings.coupling import ends_early
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.error_control import ErrorControl
-from upbeat.master.paces.pace import EventDriven, Pace, needs_span, usual_step
+from upbeat.master.paces.pace import EventDriven, Pace, needs_span, nominal_step
 from upbeat.master.paces.wrapping import Wrapping
 from upbeat.master.program import Program
 from upbeat.scenario.assemble import Parts
@@ -120,7 +120,7 @@ class Nested:
             raise MasterError(
                 'a nested scenario needs outputs of its own: Scenario(…, outputs={"y": "unit.port"})'
             )
-        onwards(self.master.pace)  # may refuse, and that is said here rather than in the run
+        open_ended(self.master.pace)  # may refuse, and that is said here rather than in the run
         if self.has_events:
             self._check_events()
 
@@ -172,7 +172,7 @@ class Nested:
         if self.adaptation is not None:
             return None
         within = (getattr(model, "inner_step", None) for model in self.whole.units.values())
-        return min((step for step in (usual_step(self.master.pace), *within) if step), default=None)
+        return min((step for step in (nominal_step(self.master.pace), *within) if step), default=None)
 
     @cached_property
     def flat(self) -> Flat:
@@ -184,7 +184,7 @@ class Nested:
     @cached_property
     def _built(self) -> tuple[Program, Pace]:
         master, scenario = self.flat.master.settled(self.flat.scenario), self.flat.scenario
-        master = replace(master, pace=onwards(master.pace))
+        master = replace(master, pace=open_ended(master.pace))
         return master.written(scenario, driven=self.has_events, inside=True)
 
     def check(self) -> None:
@@ -606,10 +606,10 @@ def _step(pace: Pace | float) -> float:
 # Paces in a nested scenario, which is not told how long the run is.
 
 
-def onwards(pace: Pace) -> Pace:
+def open_ended(pace: Pace) -> Pace:
     """The pace as it is there. Raises `MasterError` if it must know how long the run is."""
     if isinstance(pace, Wrapping):
-        return pace.around(onwards(pace.pace))
+        return pace.around(open_ended(pace.pace))
     if not isinstance(pace, ErrorControl):
         return pace
     if pace.method == "richardson" and pace.per == "run":

@@ -15,7 +15,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, StepError, UnitError, suggest
 from upbeat.core.plain import Reader
 from upbeat.core.ports import Port, Signal
-from upbeat.core.time import Onwards
+from upbeat.core.time import OpenSpan
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
@@ -67,7 +67,7 @@ class NestedUnit:
         self._paths = closed.origin.paths if closed.origin is not None else {}
         self._free = inside.free
         self._machine: Machine = self._within(machine or inside.makes, program, closed.units, start)
-        span, nothing = Onwards(start), Selection((), (), ())
+        span, nothing = OpenSpan(start), Selection((), (), ())
         self._loop = Loop(self._machine, program, span, nothing, None, instants=self.instants)
         self._stale = False
         try:
@@ -124,7 +124,7 @@ class NestedUnit:
     def restore(self, token: Any) -> None:
         machine, time, self._stale = token
         self._machine.restore(machine)
-        self._loop.stand(time)
+        self._loop.set_time(time)
 
     def to_bytes(self, token: Any) -> bytes:
         """Time, whether inputs have changed; then the machine inside."""

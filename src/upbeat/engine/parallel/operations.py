@@ -290,14 +290,14 @@ def _batches(found: Sequence[Operation], plan: Plan, anybody: Collection[int], q
         core = plan.core[number]
         depth[number] = max((depth[b] + (plan.core[b] != core) for b in found[number].before), default=0)
     keys: dict[int, tuple[int, int, int]] = {}  # core, stretch between long operations, depth
-    stretch: dict[int, int] = {}
+    section: dict[int, int] = {}
     for number in plan.order:
         core = plan.core[number]
         if number in anybody or plan.end[number] - plan.start[number] >= quick:
-            keys[number] = (core, stretch.get(core, 0) + 1, -1)
-            stretch[core] = stretch.get(core, 0) + 2
+            keys[number] = (core, section.get(core, 0) + 1, -1)
+            section[core] = section.get(core, 0) + 2
         else:
-            keys[number] = (core, stretch.get(core, 0), depth[number])
+            keys[number] = (core, section.get(core, 0), depth[number])
     grouped: dict[tuple[int, int, int], Batch] = {}
     for number in plan.order:
         grouped.setdefault(keys[number], []).append(number)

@@ -35,7 +35,7 @@ from upbeat.master.port_registers import End
 from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import named, sights, watchers
+from upbeat.scenario.events.watcher import named, observed_events, watchers
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario, located, with_stops
 from upbeat.units.equations.ode import equations_of
@@ -127,9 +127,9 @@ def deciding(name: str, wiring: Wiring, leaders: list[Leader], able: list[int]) 
     is its own exactly, and what it assumes of others not at all where inputs are held. All, if it is about
     none of them."""
     found: list[list[int]] = []
-    for sight in sights(wiring.scenario):
-        if wiring.scenario.column(*sight.place) == name:
-            abouts = [named((z,)) for z in sight.conditions]
+    for observed in observed_events(wiring.scenario):
+        if wiring.scenario.column(*observed.place) == name:
+            abouts = [named((z,)) for z in observed.conditions]
             found = [[k for k in able if leaders[k - 1].unit in about] or able for about in abouts]
     return found
 
@@ -138,15 +138,15 @@ def hidden(wiring: Wiring, leaders: list[Leader]) -> list[str]:
     """What those who may go first cannot see change, because their inputs are held."""
     found: dict[str, None] = {}
     driven = {(c.unit, cell): c.port for c in wiring.scenario.connections for cell in c.cells[:1]}
-    for sight in sights(wiring.scenario):
-        read = sight.reads
+    for observed in observed_events(wiring.scenario):
+        read = observed.reads
         for leader in (leader for leader in leaders if leader.watching):
             if all(split(each)[0] != leader.unit for each in read):
                 continue
             ends = {each: driven.get((leader.unit, Name(each))) for each in read}
             held = [e for e, port in ends.items() if port and _is_held(wiring, leader.unit, port)]
             if held:
-                who, what = wiring.called(leader.unit), wiring.scenario.column(*sight.place)
+                who, what = wiring.called(leader.unit), wiring.scenario.column(*observed.place)
                 found[
                     f"{who} does not see {', '.join(held)} change within a step, since its inputs are held: "
                     f"where it goes first, '{what}' may be found late. Take other inputs, such as "

@@ -355,17 +355,17 @@ class Slow:
                 counts=wiring.counts(end), counts_ahead=wiring.counts(end), within=wiring.within(end),
             )  # fmt: skip
             method = approximation.interpolate if ahead else approximation.extrapolate
-            course = method(place, wiring.registers)
-            wiring.beside(end, course)
-            self.begin += course.early
-            late = self.known if ahead else self.begin if course.at_start else self.after
-            late += course.late
-            if course.near is not None:
-                self.begin.append(If(course.near, course.again))
+            trajectory = method(place, wiring.registers)
+            wiring.beside(end, trajectory)
+            self.begin += trajectory.early
+            late = self.known if ahead else self.begin if trajectory.at_start else self.after
+            late += trajectory.late
+            if trajectory.near is not None:
+                self.begin.append(If(trajectory.near, trajectory.again))
             for k, original in enumerate(chain):
                 at = wiring.registers.new(f"{name}′now{'′' * k}", size=port.cells)
                 for i in range(port.cells):
-                    coefficients: list[Expr] = [Cell(register + i) for register in course.by]
+                    coefficients: list[Expr] = [Cell(register + i) for register in trajectory.by]
                     self.sample.append(Let(at + i, _derivative(coefficients, k, elapsed)))
                     self._cells.setdefault(original + i, Cell(at + i))
 

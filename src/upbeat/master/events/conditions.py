@@ -28,12 +28,12 @@ from upbeat.core.expr import (
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.port_registers import End, cell_names
-from upbeat.master.program import Block, Blocks, Doubt, If, Instruction, Let, Recordable, Reg, Story
+from upbeat.master.program import Block, Blocks, Doubt, EventDetails, If, Instruction, Let, Recordable, Reg
 from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.links import Sender
-from upbeat.scenario.events.watcher import Watcher, behind, named, sights, waits
+from upbeat.scenario.events.watcher import Watcher, behind, named, observed_events, waits
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import TIME
@@ -115,11 +115,11 @@ class EventWiring:
         origin = self._wiring.scenario.origin
         return name if origin is None else origin.columns.get(("", name), name)
 
-    def recordable(self, story: Callable[[End], Story | None]) -> dict[str, Recordable]:
+    def recordable(self, details: Callable[[End], EventDetails | None]) -> dict[str, Recordable]:
         """The events that a log may name: outputs of units, and of the scenario itself."""
         scenario = self._wiring.scenario
         ports = {
-            scenario.column(*end): (self._wiring.port(end), self.outputs[end], story(end))
+            scenario.column(*end): (self._wiring.port(end), self.outputs[end], details(end))
             for end in self.outputs
             if self.logged(end)
         }
@@ -127,7 +127,7 @@ class EventWiring:
             self.label(o.port.name): (o.port, self.results[o.port.name], None) for o in scenario.event_outputs
         }
         return {
-            name: Recordable(reg, port.unit, port.items, cells=port.cells, story=told)
+            name: Recordable(reg, port.unit, port.items, cells=port.cells, details=told)
             for name, (port, reg, told) in ports.items()
         }
 
@@ -434,7 +434,7 @@ def followed(
     if before is not None and before.most >= most and before.within(blocks):
         return blocks, *before.upto(most)
     scenario = wiring.scenario
-    conditions = {scenario.column(*one.place): one.conditions for one in sights(scenario)}
+    conditions = {scenario.column(*one.place): one.conditions for one in observed_events(scenario)}
     conditions |= own_conditions(wiring)
     for one in waits(scenario):
         name = unlike(f"{wiring.called(one.unit)}: {one.text}", conditions)

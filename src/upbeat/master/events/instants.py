@@ -17,9 +17,9 @@ from upbeat.core.abilities import Ability, Model, Waiting
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Causality, Kind
-from upbeat.master.dataflow import Flow, Resource, Ripples, outdated
+from upbeat.master.dataflow import ChangePropagation, Flow, Resource, outdated
 from upbeat.master.events.conditions import EventWiring, Link
-from upbeat.master.events.stories import Stories
+from upbeat.master.events.details import EventDetailsWriter
 from upbeat.master.port_registers import End
 from upbeat.master.program import (
     Advance,
@@ -123,7 +123,7 @@ def _play(match: _Match) -> Let:
 # register `reached`, and is brought to the present one right before it jumps.
 
 
-def standing(wiring: Wiring, steps: Iterable[Block]) -> frozenset[str]:
+def idle(wiring: Wiring, steps: Iterable[Block]) -> frozenset[str]:
     """The units that can be left standing: nothing of them but the time changes between two jumps.
 
     Their models say so in `still`. Where somebody looks at how far a unit gets, it goes along.
@@ -236,45 +236,45 @@ def instants(
     simultaneous: Simultaneous,
     *,
     driven: bool,
-    standing: Collection[str] = (),
+    idle: Collection[str] = (),
 ) -> Instants:
     """How this scenario gets through an instant: with nothing to do, if no unit has events of its own.
 
     `exchange` is what a coupling does to exchange signals once more at the present time. `driven`: somebody
-    goes from micro-step to micro-step from outside. Units left `standing` are moved right before they jump.
+    goes from micro-step to micro-step from outside. Units left `idle` are moved right before they jump.
     """
     units = simultaneous.units(wiring.scenario)
     if not units:
         return Instants()
     most = simultaneous.most or 10_000 + 10 * len(units)
-    return _Instant(wiring, exchange, units, most, standing).blocks(driven=driven)
+    return _Instant(wiring, exchange, units, most, idle).blocks(driven=driven)
 
 
 class _Instant:
     def __init__(
-        self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int, standing: Collection[str]
+        self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int, idle: Collection[str]
     ) -> None:
         self._wiring = wiring
         self._events = EventWiring(wiring)
-        self._stories = Stories(wiring, self._events.outputs)
+        self._details = EventDetailsWriter(wiring, self._events.outputs)
         self._histories = wiring.histories
         self._units = units
         self._most = most
-        self._standing = {unit: None for unit in units if unit in standing}  # in their order
+        self._idle = {unit: None for unit in units if unit in idle}  # in their order
         registers = wiring.registers
         self._dues = Dues(registers, units, wiring.now)
         self._again = registers.new("again", Kind.BOOLEAN)
         self._rounds = registers.new("rounds", Kind.INTEGER)
         self._counts = {unit: registers.new(f"{unit}′jumps", Kind.INTEGER) for unit in units}
         self._events_counted: dict[str, Reg] = {}  # those between units, which a unit for all of them sends
-        self._ripples = Ripples(exchange, Flow(registers.layout(), wiring.scenario.units))
+        self._propagation = ChangePropagation(exchange, Flow(registers.layout(), wiring.scenario.units))
         self._inputs: dict[Resource, str] = {("input", *end): end[0] for end in wiring.inputs}
 
     def blocks(self, *, driven: bool) -> Instants:
         dues = self._dues
         # Of those that stand, only a jump changes when they are due, and who jumps is asked again.
-        ask = dues.ask(unit for unit in self._units if unit not in self._standing)
-        act = dues.choose({unit: (*self._act(unit), *self._stories.after(unit)) for unit in self._units})
+        ask = dues.ask(unit for unit in self._units if unit not in self._idle)
+        act = dues.choose({unit: (*self._act(unit), *self._details.after(unit)) for unit in self._units})
         counts = (*self._counts.values(), *self._events_counted.values())
         happened = self._happened()
         half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
@@ -302,25 +302,25 @@ class _Instant:
                 ),
             ),
         )
-        told = Instants(
+        made = Instants(
             whole,
             due=dues.next,
             arrivals=self._arrivals(),
-            events=self._events.recordable(self._stories.of),
+            events=self._events.recordable(self._details.of),
             first=(
-                *self._stories.mark,
-                *placed(self._wiring, self._standing),
-                *dues.ask(self._standing),
+                *self._details.mark,
+                *placed(self._wiring, self._idle),
+                *dues.ask(self._idle),
             ),
-            keep=self._stories.keep,
-            undefined=self._stories.undefined,
+            keep=self._details.keep,
+            undefined=self._details.undefined,
         )
         if not driven:
-            return told
+            return made
         nothing = tuple(Let(present, ZERO) for present in self._events.leaving_presents())
         sent = dues.choose({unit: (*self._read(unit), *self._sent(unit)) for unit in self._units})
         micro = (*ask, If(dues.busy, (*act, *happened)))
-        return replace(told, micro=micro, send=(*ask, *nothing, If(dues.busy, sent)))
+        return replace(made, micro=micro, send=(*ask, *nothing, If(dues.busy, sent)))
 
     def _happened(self) -> Block:
         """After a micro-step: those outside can tell that there was one."""
@@ -356,15 +356,20 @@ class _Instant:
     def _logged(self, end: End) -> If:
         """What was sent goes into the log, if it was sent; an event between units with its story."""
         name, present = self._wiring.scenario.column(*end), self._events.present(end)
-        story = self._stories.of(end)
-        if story is None:
+        details = self._details.of(end)
+        if details is None:
             return _fire(name, self._events.outputs[end], present)
-        label = f"event '{name}' ({', '.join(story.units)})"
+        label = f"event '{name}' ({', '.join(details.units)})"
         count = self._wiring.registers.new(f"{name}′happened", Kind.INTEGER)
         self._events_counted[label] = count
         counted = Let(count, Cell(count) + 1.0)
-        told = (*self._stories.tell(end), Fire(name, story.register), *self._stories.close(end), counted)
-        return If(Cell(present), told)
+        report = (
+            *self._details.compute(end),
+            Fire(name, details.register),
+            *self._details.close(end),
+            counted,
+        )
+        return If(Cell(present), report)
 
     def _units_counted(self) -> Iterator[tuple[str, Reg]]:
         """Who has jumped how often, but the unit of the scenario's events, which are counted themselves."""
@@ -391,7 +396,7 @@ class _Instant:
 
     def _moved(self, unit: str) -> Block:
         """A unit that was left standing comes to the present time."""
-        return (caught_up(self._wiring, unit),) if unit in self._standing else ()
+        return (caught_up(self._wiring, unit),) if unit in self._idle else ()
 
     def _settle(self, unit: str) -> Block:
         """After a jump: signals that may have changed are exchanged, and dues that may have are read."""
@@ -399,10 +404,10 @@ class _Instant:
         outputs = wiring.outputs_of(unit)
         dirty: set[Resource] = {("state", unit)}
         dirty |= {("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)}
-        again, spoilt = self._ripples.of(dirty)
+        again, spoilt = self._propagation.of(dirty)
         old = outdated(self._histories, spoilt)
         if old:  # the present values are the first ones of histories that begin anew
-            again, spoilt = self._ripples.of(
+            again, spoilt = self._propagation.of(
                 dirty, {("cell", time) for history in old for time in history.times}
             )
         gets = [Get(*end, wiring.outputs[end]) for end in outputs]

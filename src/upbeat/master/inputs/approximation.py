@@ -3,7 +3,7 @@
 An approximation writes the `Let`s that compute the coefficients which `Set` hands over. It has two
 faces: *extrapolate* (only the value at the start of the step is known) and *interpolate* (the
 source has already gone ahead, so the value at the end is known too). Its memory is in registers:
-restarting a history means writing minus infinity into its time registers (`Course.history`).
+restarting a history means writing minus infinity into its time registers (`Trajectory.history`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Trajectory:
     """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
 
     An extrapolated course is handed over at the end of the step before, unless it needs to know
@@ -166,7 +166,7 @@ FADES = 0.5
 """What a step leaves of the usual length of the steps before it."""
 
 
-def extrapolated(place: Place, registers: Registers, older: int) -> Course:
+def extrapolated(place: Place, registers: Registers, older: int) -> Trajectory:
     """Through the newest point and `older` ones before it."""
     history = History(place, registers, older + 1, "")
     degree = (older + 1) * len(place.known) - 1
@@ -174,7 +174,7 @@ def extrapolated(place: Place, registers: Registers, older: int) -> Course:
     through_all = [
         Let(by[k] + i, c) for i in range(place.size) for k, c in enumerate(history.continued(i)) if k > 0
     ]
-    return Course(
+    return Trajectory(
         by=by,
         late=(*history.note(ahead=False), *through_all),
         near=history.near,
@@ -184,7 +184,7 @@ def extrapolated(place: Place, registers: Registers, older: int) -> Course:
     )
 
 
-def interpolated(place: Place, registers: Registers, older: int) -> Course:
+def interpolated(place: Place, registers: Registers, older: int) -> Trajectory:
     """Through both ends of the step and `older` points before it.
 
     Where a step has ended at an event inside what the input follows, which has jumped there, the end says
@@ -206,7 +206,7 @@ def interpolated(place: Place, registers: Registers, older: int) -> Course:
         if jumps:
             coefficients = _either(history.jumped(place.counts_ahead), history.continued(i), coefficients)
         lets += [Let(by[k] + i, c) for k, c in enumerate(coefficients)]
-    return Course(
+    return Trajectory(
         by=by,
         late=tuple(lets),
         early=tuple(history.note()),
@@ -387,7 +387,7 @@ class Approximation(Protocol):
         """How many derivatives of the input it wants to know."""
         ...
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         """The course from the time in `place.next` on, when the value there is all that is known.
 
         A course `at_start` runs from `place.now` to `place.next` instead, and the value holds at
@@ -395,7 +395,7 @@ class Approximation(Protocol):
         """
         ...
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         """The course from `place.now` to `place.next`, when `place.ahead` holds at `place.next`."""
         ...
 
@@ -427,12 +427,12 @@ class Hold:
     at_value: ClassVar[bool] = True
     convergence: ClassVar[int] = 1
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
-        return Course(by=(place.value,))
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
+        return Trajectory(by=(place.value,))
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         if not place.counts or place.within or place.kind is Kind.STRING:
-            return Course(by=(place.ahead[0],))
+            return Trajectory(by=(place.ahead[0],))
         history = History(place, registers, 1, "i")
         by = registers.new(f"{place.name}′i0", place.kind, place.size)
         jumped, before = history.jumped(place.counts_ahead), history.kept[0][0]
@@ -440,7 +440,7 @@ class Hold:
             Let(by + i, apply(Op.WHERE, jumped, Cell(before + i), Cell(place.ahead[0] + i)))
             for i in range(place.size)
         ]
-        return Course(by=(by,), late=tuple(lets), early=tuple(history.note()), history=history.times)
+        return Trajectory(by=(by,), late=tuple(lets), early=tuple(history.note()), history=history.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,10 +464,10 @@ class Polynomial:
     def convergence(self) -> int:
         return self.degree + 1
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return extrapolated(place, registers, self.degree)
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, self.degree - 1)
 
 
@@ -481,10 +481,10 @@ class Linear:
     at_value: ClassVar[bool] = True
     convergence: ClassVar[int] = 2
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return extrapolated(place, registers, 1)
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, 0)
 
 
@@ -509,10 +509,10 @@ class Hermite:
     def convergence(self) -> int:
         return 2 * (self.derivatives + 1)
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return extrapolated(place, registers, 1)
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, 0)
 
 
@@ -527,7 +527,7 @@ class Continuous:
     at_value: ClassVar[bool] = False
     convergence: ClassVar[int] = 1
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         base = registers.new(f"{place.name}′base", size=place.size)
         slope = registers.new(f"{place.name}′slope", size=place.size)
         history = History(place, registers, 1, "")
@@ -543,9 +543,9 @@ class Continuous:
             level = Cell(base + i) + Cell(slope + i) * Cell(since)
             lets.append(Let(base + i, apply(Op.WHERE, running, level, value)))
             lets.append(Let(slope + i, (value - Cell(base + i)) / length))
-        return Course(by=(base, slope), late=tuple(lets), at_start=True, history=history.times)
+        return Trajectory(by=(base, slope), late=tuple(lets), at_start=True, history=history.times)
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, 0)
 
 
@@ -561,7 +561,7 @@ class Smooth:
     at_value: ClassVar[bool] = False
     convergence: ClassVar[int] = 2
 
-    def extrapolate(self, place: Place, registers: Registers) -> Course:
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         history = History(place, registers, 2, "")
         when = registers.new(f"{place.name}′when", start=(-inf,))
         since = registers.new(f"{place.name}′since")
@@ -593,9 +593,9 @@ class Smooth:
                 for k, (one, other) in enumerate(zip(straight, through(points), strict=True))
             ]
         lets.append(Let(when, Cell(place.now)))
-        return Course(
+        return Trajectory(
             by=by, late=tuple(lets), at_start=True, history=(*history.times, when), usual=history.usual
         )
 
-    def interpolate(self, place: Place, registers: Registers) -> Course:
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, 1)

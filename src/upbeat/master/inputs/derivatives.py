@@ -259,7 +259,7 @@ def known(closed: Scenario, most: int) -> dict[str, int]:
     return found
 
 
-def standing(closed: Scenario) -> set[str]:
+def constant_inputs(closed: Scenario) -> set[str]:
     """The connected inputs that really stand still between events: only discrete-event units drive them."""
     units = closed.units
     return {
@@ -281,7 +281,7 @@ def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
     internal = {
         f"{u}.{port.name}" for u, model in closed.units.items() for port in model.ports if port.internal
     }
-    still, fed, found = standing(closed), rates_fed(closed), dict[str, Approximation]()
+    still, fed, found = constant_inputs(closed), rates_fed(closed), dict[str, Approximation]()
     for target, count in known(closed, usual.derivatives).items():
         if target in fed or count == usual.derivatives or not (type(usual) is Hermite or target in internal):
             continue

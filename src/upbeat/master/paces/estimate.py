@@ -217,16 +217,16 @@ class _Ahead:
             counts,
             wiring.within(port.end),
         )
-        course = approximation.extrapolate(place, wiring.registers)
-        wiring.beside(port.end, course)
+        trajectory = approximation.extrapolate(place, wiring.registers)
+        wiring.beside(port.end, trajectory)
         copies = [
             Let(to + i, Cell(s + i)) for to, s in zip(known, sources, strict=True) for i in range(port.cells)
         ]
-        self.before: list[Instruction] = list(course.late) if course.at_start else []
-        if course.near is not None:
-            self.before.append(If(course.near, course.again))
-        self.after: list[Let] = copies if course.at_start else [*copies, *course.late]
-        self._by = course.by
+        self.before: list[Instruction] = list(trajectory.late) if trajectory.at_start else []
+        if trajectory.near is not None:
+            self.before.append(If(trajectory.near, trajectory.again))
+        self.after: list[Let] = copies if trajectory.at_start else [*copies, *trajectory.late]
+        self._by = trajectory.by
         self._length = Cell(wiring.next) - Cell(wiring.now)
 
     def value(self, cell: int) -> Expr:

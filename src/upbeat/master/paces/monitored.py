@@ -13,7 +13,7 @@ from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD
 from upbeat.master import checks
 from upbeat.master.computations import SLACK, Pick, Rank
-from upbeat.master.paces.pace import Pace, Written, usual_step, written
+from upbeat.master.paces.pace import Pace, Written, nominal_step, written
 from upbeat.master.paces.wrapping import USUAL, Wrapping, block_places, checked_blocks
 from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import Steps, Writer, absolute, at, equal, isnan, where
@@ -97,7 +97,7 @@ class Monitored(Wrapping):
     @property
     def usual(self) -> float:
         """The step that stands for the usual one of the pace inside."""
-        usual = usual_step(self.pace)
+        usual = nominal_step(self.pace)
         return self.steps[self._meant(usual, USUAL)] if usual else 0.0
 
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:

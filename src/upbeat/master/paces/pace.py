@@ -17,7 +17,7 @@ from upbeat.core.errors import InvalidInput, StepError, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Value
 from upbeat.core.reasons import FAR, FIXED, LANDED, Reason, Why, as_reason
-from upbeat.core.time import Onwards, Span, checked_step
+from upbeat.core.time import OpenSpan, Span, checked_step
 from upbeat.master.computations import GRID, SLACK, Grid
 from upbeat.master.program import Block, Call
 from upbeat.master.registers import Steps, Writer, at, where
@@ -50,7 +50,7 @@ class Proposes(Protocol):
     def begin(self, span: Span) -> State:
         """The state before the first step; `InvalidInput` if the pace cannot cover the span.
 
-        That of a nested scenario is open (`Onwards`, its stop is infinite): how far each advance of it goes
+        That of a nested scenario is open (`OpenSpan`, its stop is infinite): how far each advance of it goes
         is what `propose` gets as its limit.
         """
         ...
@@ -257,7 +257,7 @@ class Called:
         state = self._kept(read)
         t, limit = float(read(self._now)), float(read(steps.limit.index))
         if what == "begin":
-            state = pace.begin(Span(t, limit) if isfinite(limit) else Onwards(t))
+            state = pace.begin(Span(t, limit) if isfinite(limit) else OpenSpan(t))
         elif what == "propose":
             proposal, state = pace.propose(state, t, limit, read)
             self._wants(proposal, write)
@@ -334,7 +334,7 @@ def retries(pace: Pace) -> bool:
     return bool(getattr(pace, "retries", isinstance(pace, Reviews)))
 
 
-def usual_step(pace: Pace) -> float:
+def nominal_step(pace: Pace) -> float:
     """The size of the steps that a pace makes as a rule; 0 if there is no such size."""
     return pace.usual if isinstance(pace, Regular) else 0.0
 
@@ -347,7 +347,7 @@ def equal_steps(pace: Pace) -> float | None:
 def lateness(pace: Pace) -> float | None:
     """How long after an event units may communicate next; None if nobody knows."""
     late = getattr(pace, "late", None)
-    return late if late is not None else usual_step(pace) or None
+    return late if late is not None else nominal_step(pace) or None
 
 
 def needs_span(pace: Pace) -> str | None:
@@ -393,7 +393,7 @@ class Fixed:
         begin.let(grid, steps.now)
         begin.let(at(grid, GRID - 1), -inf)
         w.add(Grid(grid.index, steps.now.index, steps.limit.index, steps.until.index))
-        steps.as_usual(begin if steps.alone else w, FIXED)
+        steps.propose_default(begin if steps.alone else w, FIXED)
         return blocks, Written(self, begin.block, w.block)
 
 
@@ -415,7 +415,7 @@ class EventDriven:
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
         begin, w = Writer(), Writer()
         w.let(steps.until, self.end(steps.now, steps.limit))
-        steps.as_usual(begin if steps.alone else w, FAR)
+        steps.propose_default(begin if steps.alone else w, FAR)
         return blocks, Written(self, begin.block, w.block)
 
     def end(self, t: Expr, limit: Expr) -> Expr:

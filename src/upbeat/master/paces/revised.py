@@ -14,7 +14,7 @@ from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.computations import FALLS, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
-from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, plain, usual_step, written
+from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, nominal_step, plain, written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
@@ -157,7 +157,7 @@ class Revised(Wrapping):
         """The tolerance, None if each step has its own, and why."""
         if self.tolerance is not None:
             return self.tolerance, "as given"
-        usual = usual_step(self.pace)
+        usual = nominal_step(self.pace)
         if not usual:
             return None, "there is no usual step"
         return margin(wiring.scenario.units, usual, wiring.called)
@@ -220,7 +220,7 @@ class _Search:
         w, steps, t, after = Writer(), self.steps, self.steps.now, self.pace._after
         w.add(*self.inside.propose)
         if after < 1.0:
-            usual = usual_step(self.pace.pace)
+            usual = nominal_step(self.pace.pace)
             with w.when(self.kind > 0.0):
                 w.let(self.to, t + after * (usual if usual else steps.until - t))
                 with w.when((t < self.to) & (self.to < steps.until)):
@@ -234,7 +234,7 @@ class _Search:
         w, t = Writer(), self.steps.now
         w.let(self.kind, self.kind < 0.0)
         with w.when(Cell(self.watch.jumped)):
-            within = right_after(self.tolerance, usual_step(self.pace.pace) or inf)
+            within = right_after(self.tolerance, nominal_step(self.pace.pace) or inf)
             w.let(self.chain, where(t - self.last <= within, self.chain + 1.0, 0.0))
             w.let(self.kind, 2.0)
             w.let(self.last, t)

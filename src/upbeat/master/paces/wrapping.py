@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.paces.pace import Follows, LooksAtStates, Pace, Writes, plain, retries, usual_step
+from upbeat.master.paces.pace import Follows, LooksAtStates, Pace, Writes, nominal_step, plain, retries
 from upbeat.master.program import Blocks
 
 
@@ -29,7 +29,7 @@ class Wrapping:
 
     @property
     def usual(self) -> float:
-        return usual_step(self.pace)
+        return nominal_step(self.pace)
 
     @property
     def states(self) -> bool:

@@ -29,7 +29,7 @@ from upbeat.scenario.directory import INPUTS, Directory, End, Source, Unclear, W
 from upbeat.scenario.events.declared import EventMap, read_map
 from upbeat.scenario.events.errors import foreign_event, no_event, several_events, signal_for_event
 from upbeat.scenario.formula import Formula, expression, formula
-from upbeat.scenario.signals import Happenings
+from upbeat.scenario.signals import EventSeries
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
 from upbeat.units.equations.ode import Function
 
@@ -359,7 +359,7 @@ _TIME = Name("time")
 _NEVER = Number(float("inf"))
 
 
-def relay(signals: Function | None, events: Mapping[Port, Happenings | None]) -> Discrete:
+def relay(signals: Function | None, events: Mapping[Port, EventSeries | None]) -> Discrete:
     """A unit with all outputs of `signals`, and an event output for each of `events`.
 
     One with a list of happenings plays it, from the start of the run on. Any other has an event input
@@ -400,7 +400,7 @@ def relay(signals: Function | None, events: Mapping[Port, Happenings | None]) ->
 class _Played:
     """An event that happens at given times: a counter says which is next."""
 
-    def __init__(self, port: Port, happens: Happenings) -> None:
+    def __init__(self, port: Port, happens: EventSeries) -> None:
         self._port = port
         self._happens = happens
         self.variable = f"next_{port.name}"

@@ -476,7 +476,7 @@ def watchers(units: Mapping[str, Model]) -> dict[str, Watcher]:
 # The one walk through the events that a closed scenario is watched for, and the units these look at.
 
 
-class Sight(NamedTuple):
+class ObservedEvent(NamedTuple):
     """An event as it is watched for: by which unit, what it is there; and over the outputs of units, its
     conditions and what is sent when it happens, by output of the watcher."""
 
@@ -496,13 +496,15 @@ class Sight(NamedTuple):
         return tuple(sorted({name for z in self.conditions for name in names(z)}))
 
 
-def sights(closed: Scenario) -> Iterator[Sight]:
+def observed_events(closed: Scenario) -> Iterator[ObservedEvent]:
     """All events that somebody watches for."""
     for unit, watcher in watchers(closed.units).items():
         seen = {c.port: c.cells[0] for c in closed.connections if c.unit == unit}
         for event in watcher.events:
             then = ((output, tuple(substitute(new, seen) for new in cells)) for output, cells in event.then)
-            yield Sight(unit, event, tuple(substitute(z, seen) for z in event.conditions), tuple(then))
+            yield ObservedEvent(
+                unit, event, tuple(substitute(z, seen) for z in event.conditions), tuple(then)
+            )
 
 
 class Wait(NamedTuple):

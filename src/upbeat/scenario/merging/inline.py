@@ -29,7 +29,7 @@ Key = TypeVar("Key", End, str)
 Part = TypeVar("Part")
 
 
-class Shelf(Generic[Key, Part]):
+class IndexedParts(Generic[Key, Part]):
     """Parts of one sort in their order, found by key and by the units that they read."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Shelf(Generic[Key, Part]):
         return [self.parts[key] for key in self._readers.get(unit, ()) if key in self.parts]
 
 
-class Patchwork:
+class ScenarioEditor:
     """A closed scenario, unit by unit. What people call things, and what a trace shows, is in `origin`."""
 
     def __init__(self, scenario: Scenario) -> None:
@@ -62,10 +62,10 @@ class Patchwork:
         self.inputs = scenario.inputs
         self.units: dict[str, Model] = dict(scenario.units)
         self._replaced: dict[str, tuple[str, ...]] = {}
-        self.connections = Shelf(scenario.connections, _end, _sources)
-        self.outputs = Shelf(scenario.outputs, _name, _sources)
-        self.event_connections = Shelf(scenario.event_connections, _end, _senders)
-        self.event_outputs = Shelf(scenario.event_outputs, _name, _senders)
+        self.connections = IndexedParts(scenario.connections, _end, _sources)
+        self.outputs = IndexedParts(scenario.outputs, _name, _sources)
+        self.event_connections = IndexedParts(scenario.event_connections, _end, _senders)
+        self.event_outputs = IndexedParts(scenario.event_outputs, _name, _senders)
         known = scenario.origin or _first_origin(scenario)
         self.origin = replace(known, columns=dict(known.columns), paths=dict(known.paths))
 
@@ -169,7 +169,7 @@ class Cells:
     sources: tuple[End, ...]
 
 
-Moved = Callable[[Cells], Cells]
+Rewrite = Callable[[Cells], Cells]
 """Expressions over signals, from one of the two scenarios into the flat one."""
 
 
@@ -183,8 +183,8 @@ class EventInlining:
         given: Mapping[str, Sequence[Sender]],
         names: Mapping[str, str],
         holder: str,
-        outside: Moved,
-        inside: Moved,
+        outside: Rewrite,
+        inside: Rewrite,
     ) -> None:
         self._unit = unit
         self._inner = inner
@@ -261,7 +261,7 @@ class EventInlining:
         return made
 
 
-def _with_signals(sender: Sender, move: Moved) -> Sender:
+def _with_signals(sender: Sender, move: Rewrite) -> Sender:
     conditions = () if sender.when is None else (sender.when,)
     moved = move(Cells((*conditions, *sender.cells), sender.reads))
     when, cells = moved.cells[0] if conditions else None, moved.cells[len(conditions) :]
@@ -297,12 +297,12 @@ def inlined(scenario: Scenario, unit: str, inner: Scenario) -> tuple[Scenario, d
 
     What a trace shows stays the same, by the names of before. Raises `CannotInline`.
     """
-    work = Patchwork(scenario)
+    work = ScenarioEditor(scenario)
     names = inline(work, unit, inner)
     return work.scenario(), names
 
 
-def inline(work: Patchwork, unit: str, inner: Scenario, *, keep_name: bool = False) -> dict[str, str]:
+def inline(work: ScenarioEditor, unit: str, inner: Scenario, *, keep_name: bool = False) -> dict[str, str]:
     """The same for one unit of many; where it raises `CannotInline`, nothing has changed.
 
     With `keep_name` the only unit inside gets the name of the one around it, by which masters know it.
@@ -311,7 +311,7 @@ def inline(work: Patchwork, unit: str, inner: Scenario, *, keep_name: bool = Fal
 
 
 class _Inlining:
-    def __init__(self, work: Patchwork, unit: str, inner: Scenario, keep_name: bool = False) -> None:
+    def __init__(self, work: ScenarioEditor, unit: str, inner: Scenario, keep_name: bool = False) -> None:
         self._outer = work
         self._unit = unit
         self._inner = inner
@@ -479,7 +479,7 @@ def inside(model: Model) -> Scenario | None:
 
 def without_nested(scenario: Scenario) -> Scenario:
     """`scenario`, which is closed, with the units of nested ones, at all depths, in their place."""
-    work = Patchwork(scenario)
+    work = ScenarioEditor(scenario)
     waiting = list(scenario.units)
     while waiting:
         unit = waiting.pop()
@@ -506,7 +506,7 @@ def path_of(scenario: Scenario, unit: str) -> str:
 
 
 def _check_kinds(
-    given: Connection | ScenarioOutput, port: Port, scenario: Scenario | Patchwork, unit: str
+    given: Connection | ScenarioOutput, port: Port, scenario: Scenario | ScenarioEditor, unit: str
 ) -> None:
     """A port between two expressions also converts kinds: without it, they must be the same."""
     kinds: dict[str, Kind] = {}

@@ -30,7 +30,7 @@ from upbeat.core.expr.nodes import Inner, Leaf, loose, ordered, with_args
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
 from upbeat.scenario.directory import EVENTS, End
-from upbeat.scenario.events.watcher import Sight, sights, watchers
+from upbeat.scenario.events.watcher import ObservedEvent, observed_events, watchers
 from upbeat.scenario.graph import components, cycle, torn
 from upbeat.units.equations.data import Equations, variable_spec
 from upbeat.units.equations.events import EquationEvent
@@ -183,7 +183,7 @@ def _over(a: Expr, b: Expr) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class SharedEvent:
     """An event over the ports of the scenario: new values for cells of units. `end`: the port that sends it.
 
     It is `logged`, unless it was inside a nested scenario, where nobody sees it.
@@ -195,7 +195,7 @@ class Happening:
     logged: bool
 
 
-def happenings(scenario: Scenario) -> tuple[dict[str, Model], list[Happening]]:
+def shared_events(scenario: Scenario) -> tuple[dict[str, Model], list[SharedEvent]]:
     """The units of a flat scenario without those that watch, and without inputs for what they send; and
     what these watch for."""
     looking = watchers(scenario.units)
@@ -208,7 +208,7 @@ def happenings(scenario: Scenario) -> tuple[dict[str, Model], list[Happening]]:
     units = {
         name: _without(name, model, told) for name, model in scenario.units.items() if name not in looking
     }
-    return units, [_happening(sight, scenario, targets) for sight in sights(scenario)]
+    return units, [_shared_event(observed, scenario, targets) for observed in observed_events(scenario)]
 
 
 def _without(name: str, model: Model, told: set[End]) -> Model:
@@ -224,14 +224,16 @@ def _without(name: str, model: Model, told: set[End]) -> Model:
     return Ode(**{**equations.to_spec(), "solver": model.solver})
 
 
-def _happening(sight: Sight, scenario: Scenario, targets: dict[End, tuple[End, ...]]) -> Happening:
+def _shared_event(
+    observed: ObservedEvent, scenario: Scenario, targets: dict[End, tuple[End, ...]]
+) -> SharedEvent:
     then = []
-    for output, values in sight.then:
-        for other, port in targets[sight.watcher, output]:
+    for output, values in observed.then:
+        for other, port in targets[observed.watcher, output]:
             model = scenario.units[other]
             assert isinstance(model, Ode)  # nothing else lets itself be changed
             then += [(other, cell, new) for cell, new in _changed(model.equations, port, values)]
-    return Happening(sight.place, sight.conditions, tuple(then), sight.watcher == EVENTS)
+    return SharedEvent(observed.place, observed.conditions, tuple(then), observed.watcher == EVENTS)
 
 
 def _changed(equations: Equations, port: str, values: tuple[Expr, ...]) -> list[tuple[str, Expr]]:
@@ -319,11 +321,11 @@ def merged(
     units: Mapping[str, Equations],
     connections: Mapping[End, Sequence[Expr]],
     paths: Mapping[str, str] | None = None,
-    happenings: Iterable[Happening] = (),
+    shared_events: Iterable[SharedEvent] = (),
 ) -> Merged:
     """All equations in one model; loops among its definitions are still in it.
 
-    `paths`: what people call a unit, where that is not its name. `happenings`: events between the units.
+    `paths`: what people call a unit, where that is not its name. `shared_events`: events between the units.
     """
     made = Merged(paths=paths or {})
     scopes = {unit: _declared(made, unit, equations, connections) for unit, equations in units.items()}
@@ -337,8 +339,8 @@ def merged(
                 made.define(name, port.size, (substitute(cell, made.reads) for cell in cells))
                 made.outputs[name] = _output(port, name)
                 made.sources[unit, port.name] = name
-    for happening in happenings:
-        _between(made, happening, scopes)
+    for shared in shared_events:
+        _between(made, shared, scopes)
     return made
 
 
@@ -415,17 +417,17 @@ def _merged_event(event: EquationEvent, scope: _Scope) -> dict[str, Any]:
     return {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
 
 
-def _between(made: Merged, happening: Happening, scopes: Mapping[str, _Scope]) -> None:
+def _between(made: Merged, shared: SharedEvent, scopes: Mapping[str, _Scope]) -> None:
     """An event between units as one of the merged model, which says so if it is to be logged."""
-    unit, port = happening.end
+    unit, port = shared.end
     name = made.names.new(unit, port)
-    when = [show(substitute(z, made.reads)) for z in happening.conditions]
-    then = ((scopes[u].cells[cell], substitute(new, made.reads)) for u, cell, new in happening.then)
+    when = [show(substitute(z, made.reads)) for z in shared.conditions]
+    then = ((scopes[u].cells[cell], substitute(new, made.reads)) for u, cell, new in shared.then)
     entry: dict[str, Any] = {"when": when, "then": _assigned(then)}
-    if happening.logged:
+    if shared.logged:
         sent = made.names.new(unit, port, "happens")
         made.outputs[sent] = {"event": True}
-        made.sources[happening.end] = sent
+        made.sources[shared.end] = sent
         entry["emit"] = {sent: True}
     made.events[name] = entry
 

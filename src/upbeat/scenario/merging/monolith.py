@@ -11,7 +11,7 @@ from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, Name, show, substitute
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
-from upbeat.scenario.merging.merge import Merged, happenings, merged, open_loops
+from upbeat.scenario.merging.merge import Merged, merged, open_loops, shared_events
 from upbeat.scenario.scenario import Origin
 from upbeat.units.equations.implicit import Implicit
 from upbeat.units.equations.ode import Function, Ode, equations_of
@@ -34,7 +34,7 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     given. Inputs that nothing drives, and the scenario's own, become inputs that can be set during a run.
     """
     closed = _flat(scenario)
-    models, between = happenings(closed)
+    models, between = shared_events(closed)
     _check(closed, models)
     units = {name: model.equations for name, model in models.items()}  # type: ignore[attr-defined]
     given = {(c.unit, c.port): c.cells for c in closed.connections}

@@ -23,7 +23,8 @@ from upbeat.master.program import Program
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.boxed import Standing
+from upbeat.stability.linear.discrete_unit import DiscreteLinearUnit
+from upbeat.stability.linear.finite_differences import called
 from upbeat.stability.linear.flows import Symbolic
 from upbeat.stability.linear.forms import (
     Array,
@@ -38,17 +39,16 @@ from upbeat.stability.linear.forms import (
     looks_back,
     opened,
 )
-from upbeat.stability.linear.jumping import Jumping
 from upbeat.stability.linear.linearise import (
     How,
     adaptive,
-    besides,
     doubts,
     hidden_events,
+    linear_units,
     reach,
     unseen_events,
 )
-from upbeat.stability.linear.tried import called
+from upbeat.stability.linear.nested_unit import ExtendedState
 from upbeat.units.discrete.model import NEVER
 from upbeat.units.equations.data import TIME, Equations
 
@@ -67,7 +67,7 @@ WHOLE = 1e-9
 """How far, relatively, a period may be from a whole number of steps."""
 
 
-class Course(NamedTuple):
+class TimeDependence(NamedTuple):
     """How a value goes with the time: `slope`·time plus what does not move, or with some `periods`; None of
     both: in no way that is known. `value`: what it is, if it is a number that never changes."""
 
@@ -80,24 +80,24 @@ class Course(NamedTuple):
         return self.slope == 0.0 and not self.periods and self.periods is not None
 
 
-STILL = Course()
-TICKING = Course(slope=1.0)
-UNKNOWN = Course(slope=None, periods=None)
+STILL = TimeDependence()
+TICKING = TimeDependence(slope=1.0)
+UNKNOWN = TimeDependence(slope=None, periods=None)
 WAVES = {Op.SIN, Op.COS, Op.TAN}
 
 
-def course_of(expression: Expr, known: Mapping[str, Course]) -> Course:
+def time_dependence(expression: Expr, known: Mapping[str, TimeDependence]) -> TimeDependence:
     """How an expression goes with the time; names that are not `known` do not move with it."""
 
-    def leaf(node: Leaf) -> Course:
+    def leaf(node: Leaf) -> TimeDependence:
         if isinstance(node, Number):
-            return Course(value=float(node.value))
+            return TimeDependence(value=float(node.value))
         return known.get(node.id, STILL) if isinstance(node, Name) else STILL
 
     return fold(expression, leaf, _combined)
 
 
-def _combined(node: Inner, args: list[Course]) -> Course:
+def _combined(node: Inner, args: list[TimeDependence]) -> TimeDependence:
     values = [one.value for one in args]
     if isinstance(node, Apply):
         a, b = (args[0], args[1]) if len(args) > 1 else (args[0], STILL)
@@ -106,23 +106,23 @@ def _combined(node: Inner, args: list[Course]) -> Course:
                 sign = -1.0 if node.op is not Op.ADD else 1.0
                 slope = -a.slope if node.op is Op.NEG else a.slope + sign * b.slope
                 if slope == 0.0 or (not a.periods and not b.periods):
-                    return Course(slope, _both(args), _number(node.op, values))
+                    return TimeDependence(slope, _both(args), _number(node.op, values))
             case Op.MUL if a.slope and a.still is False and b.value is not None and not a.periods:
-                return Course(a.slope * b.value)
+                return TimeDependence(a.slope * b.value)
             case Op.MUL if b.slope and a.value is not None and not b.periods:
-                return Course(b.slope * a.value)
+                return TimeDependence(b.slope * a.value)
             case Op.DIV if a.slope and b.value and not a.periods:
-                return Course(a.slope / b.value)
+                return TimeDependence(a.slope / b.value)
             case op if op in WAVES and a.slope and not a.periods:
-                return Course(0.0, frozenset({2.0 * math.pi / abs(a.slope)}))
+                return TimeDependence(0.0, frozenset({2.0 * math.pi / abs(a.slope)}))
             case Op.MOD if a.slope and b.value and not a.periods:
-                return Course(0.0, frozenset({abs(b.value / a.slope)}))
+                return TimeDependence(0.0, frozenset({abs(b.value / a.slope)}))
     if all(one.slope == 0.0 and one.periods is not None for one in args):
-        return Course(0.0, _both(args), _number(node.op, values) if isinstance(node, Apply) else None)
+        return TimeDependence(0.0, _both(args), _number(node.op, values) if isinstance(node, Apply) else None)
     return UNKNOWN
 
 
-def _both(args: Iterable[Course]) -> frozenset[float] | None:
+def _both(args: Iterable[TimeDependence]) -> frozenset[float] | None:
     found: frozenset[float] = frozenset()
     for one in args:
         if one.periods is None:
@@ -157,50 +157,54 @@ class Factor(NamedTuple):
 
 
 def factors(
-    scenario: Scenario, around: str = "", given: Mapping[tuple[str, str], Course] | None = None
+    scenario: Scenario, around: str = "", given: Mapping[tuple[str, str], TimeDependence] | None = None
 ) -> Iterator[Factor]:
     """What changes with the time in the slopes of units given by equations, and of connections."""
-    courses = driven(scenario, given or {})
-    inputs = driven_inputs(scenario, courses, given or {})
+    dependences = driven(scenario, given or {})
+    inputs = driven_inputs(scenario, dependences, given or {})
     for unit, model in scenario.units.items():
         name = around + path_of(scenario, unit)
         equations = getattr(model, "equations", None)
         if opened(model):
             free = model.running.free
             own = {
-                (free[port][0], free[port][1].name): course
-                for (of, port), course in inputs.items()
+                (free[port][0], free[port][1].name): dependence
+                for (of, port), dependence in inputs.items()
                 if of == unit
             }
             yield from factors(model.running.scenario, f"{name}.", own)
         elif isinstance(equations, Equations):
             known = _known(equations, {port: c for (of, port), c in inputs.items() if of == unit})
             for entry in Symbolic(equations).entries:
-                course = course_of(entry, known)
-                if not course.still:
-                    yield Factor(f"a coefficient of {name}", course.periods if course.slope == 0.0 else None)
+                dependence = time_dependence(entry, known)
+                if not dependence.still:
+                    yield Factor(
+                        f"a coefficient of {name}", dependence.periods if dependence.slope == 0.0 else None
+                    )
     for connection in scenario.connections:
         for cell in connection.cells:
             for one in names(cell):
-                course = course_of(simplify(differentiate(cell, one)), courses)
-                if not course.still:
+                dependence = time_dependence(simplify(differentiate(cell, one)), dependences)
+                if not dependence.still:
                     what = f"a factor in the connection of {around}{connection.unit}.{connection.port}"
-                    yield Factor(what, course.periods if course.slope == 0.0 else None)
+                    yield Factor(what, dependence.periods if dependence.slope == 0.0 else None)
 
 
-def _known(equations: Equations, inputs: Mapping[str, Course]) -> dict[str, Course]:
+def _known(equations: Equations, inputs: Mapping[str, TimeDependence]) -> dict[str, TimeDependence]:
     """The courses of what equations are made of."""
     found = {TIME: TICKING}
     count = len(equations.values)
     parameters = equations.arguments[len(equations.arguments) - count :]
-    found |= {name: Course(value=float(v)) for name, v in zip(parameters, equations.values, strict=True)}
+    found |= {
+        name: TimeDependence(value=float(v)) for name, v in zip(parameters, equations.values, strict=True)
+    }
     for port in equations.inputs:
         if port.name in inputs:
             found |= dict.fromkeys(cell_names(port.name, port.size), inputs[port.name])
     return found
 
 
-def driven(scenario: Scenario, given: Mapping[tuple[str, str], Course]) -> dict[str, Course]:
+def driven(scenario: Scenario, given: Mapping[tuple[str, str], TimeDependence]) -> dict[str, TimeDependence]:
     """Outputs that go with the time, among other things: their names and courses.
 
     Those of a unit whose states are pushed by the time only if it is before all feedback: what a force does
@@ -214,13 +218,18 @@ def driven(scenario: Scenario, given: Mapping[tuple[str, str], Course]) -> dict[
         for unit, own in fed.items()
     }
     before = _before_feedback(scenario, sources)
-    found: dict[str, Course] = {}
+    found: dict[str, TimeDependence] = {}
     for _ in range(ROUNDS):
-        new: dict[str, Course] = {}
+        new: dict[str, TimeDependence] = {}
         for unit, model in scenario.units.items():
-            inputs = {c.port: _most(course_of(cell, found) for cell in c.cells) for c in fed.get(unit, ())}
-            inputs |= {port: course for (of, port), course in given.items() if of == unit}
-            new |= {f"{unit}.{cell}": course for cell, course in _outputs(model, inputs, unit in before)}
+            inputs = {
+                c.port: _strongest(time_dependence(cell, found) for cell in c.cells)
+                for c in fed.get(unit, ())
+            }
+            inputs |= {port: dependence for (of, port), dependence in given.items() if of == unit}
+            new |= {
+                f"{unit}.{cell}": dependence for cell, dependence in _outputs(model, inputs, unit in before)
+            }
         if new == found:
             return found
         found = new
@@ -243,7 +252,9 @@ def _before_feedback(scenario: Scenario, sources: Mapping[str, set[str]]) -> set
         found |= more
 
 
-def _outputs(model: Model, inputs: Mapping[str, Course], before: bool) -> Iterator[tuple[str, Course]]:
+def _outputs(
+    model: Model, inputs: Mapping[str, TimeDependence], before: bool
+) -> Iterator[tuple[str, TimeDependence]]:
     """The outputs of a unit that go with the time, cell by cell."""
     equations = getattr(model, "equations", None)
     if opened(model):
@@ -256,32 +267,34 @@ def _outputs(model: Model, inputs: Mapping[str, Course], before: bool) -> Iterat
         return
     known = _known(equations, inputs)
     rates = equations.derivatives.outputs if equations.derivatives is not None else ()
-    pushed = before and not all(course_of(rate, known).still for rate in rates)
+    pushed = before and not all(time_dependence(rate, known).still for rate in rates)
     cells = [cell for output in equations.outputs for cell in cell_names(output.port.name, output.port.size)]
     for cell, expression in zip(cells, equations.computed.outputs, strict=True):
-        course = UNKNOWN if pushed else course_of(expression, known)
-        if not course.still:
-            yield cell, course
+        dependence = UNKNOWN if pushed else time_dependence(expression, known)
+        if not dependence.still:
+            yield cell, dependence
 
 
 def driven_inputs(
-    scenario: Scenario, courses: Mapping[str, Course], given: Mapping[tuple[str, str], Course]
-) -> dict[tuple[str, str], Course]:
+    scenario: Scenario,
+    dependences: Mapping[str, TimeDependence],
+    given: Mapping[tuple[str, str], TimeDependence],
+) -> dict[tuple[str, str], TimeDependence]:
     """Inputs that go with the time, among other things."""
     found = dict(given)
     for connection in scenario.connections:
-        course = _most(course_of(cell, courses) for cell in connection.cells)
-        if not course.still:
-            found[connection.unit, connection.port] = course
+        dependence = _strongest(time_dependence(cell, dependences) for cell in connection.cells)
+        if not dependence.still:
+            found[connection.unit, connection.port] = dependence
     return found
 
 
-def _most(courses: Iterable[Course]) -> Course:
-    found = list(courses)
+def _strongest(dependences: Iterable[TimeDependence]) -> TimeDependence:
+    found = list(dependences)
     if all(one.still for one in found):
         return STILL
     if all(one.slope == 0.0 for one in found):
-        return Course(0.0, _both(found))
+        return TimeDependence(0.0, _both(found))
     return found[0] if len(found) == 1 else UNKNOWN
 
 
@@ -424,15 +437,19 @@ class Followed:
         try:
             how = How(ideal, start, length)
             after = [(*step, *program.instant) for step in steps]
-            own = besides(scenario, self._forms, self._forms, after, how)
-            self._forms.beside.update(own)
+            own = linear_units(scenario, self._forms, self._forms, after, how)
+            self._forms.linear_units.update(own)
             entries = {unit: one.entries for unit, one in own.items()}
             self.extended: Extended = extended(program, models, steps, entries, called)
             _check_size(self.extended.size)
-            self._here = self._there = Standing(program, models, self.extended, self._forms, self._forms, own)
+            self._here = self._there = ExtendedState(
+                program, models, self.extended, self._forms, self._forms, own
+            )
             if self._neighbour is not None:
-                near = besides(scenario, self._forms, self._neighbour, after, how)
-                self._there = Standing(program, models, self.extended, self._forms, self._neighbour, near)
+                near = linear_units(scenario, self._forms, self._neighbour, after, how)
+                self._there = ExtendedState(
+                    program, models, self.extended, self._forms, self._neighbour, near
+                )
             self.reusable = all(Ability.ROLLBACK in model.abilities for model in models.values())
             """Whether it can begin more than once."""
             self._first = [machine.save() for machine in self._machines] if self.reusable else []
@@ -440,7 +457,7 @@ class Followed:
             self.close()
             raise
         self._own = own
-        self.sampled = any(isinstance(one, Jumping) for one in own.values())
+        self.sampled = any(isinstance(one, DiscreteLinearUnit) for one in own.values())
         """Whether units act at events that are known before."""
         self.jumped: tuple[str, ...] = ()
         """The discrete units that had events in the last step."""
@@ -586,7 +603,7 @@ class Followed:
     def _turns_of(self, step: float, count: int) -> int:
         """How many times so many steps it takes until discrete units are in the same modes again."""
         here = self.save()
-        kept = {unit: one.kept for unit, one in self._own.items() if isinstance(one, Jumping)}
+        kept = {unit: one.kept for unit, one in self._own.items() if isinstance(one, DiscreteLinearUnit)}
 
         def signs() -> dict[tuple[str, Any], Any]:
             return {(unit, p): value for unit, one in kept.items() for p, value in one.signs().items()}
@@ -616,7 +633,7 @@ class Followed:
     def _counts(self, unit: str, path: Any, step: float, count: int) -> bool:
         """Whether the run goes on in another way with another number there."""
         one, here = self._own[unit], self.save()
-        assert isinstance(one, Jumping)
+        assert isinstance(one, DiscreteLinearUnit)
         value = one.kept.signs()[path]
 
         def later(other: Any) -> list[float]:
@@ -648,7 +665,7 @@ class Followed:
             raise NoMatrix("a unit cannot be set back, so that nobody can look how regularly events come")
         here, machine = self.save(), self._forms
         times: dict[str, list[float]] = {
-            unit: [] for unit, one in self._own.items() if isinstance(one, Jumping)
+            unit: [] for unit, one in self._own.items() if isinstance(one, DiscreteLinearUnit)
         }
         for _ in range(LONGEST):
             self.go(step)
@@ -663,7 +680,7 @@ class Followed:
             apart = np.diff(seen)
             if not len(seen):
                 own = self._own[unit]
-                if isinstance(own, Jumping) and own.due < NEVER:  # long after
+                if isinstance(own, DiscreteLinearUnit) and own.due < NEVER:  # long after
                     yield Factor(name, None)
                 continue  # or it stays as it is
             if len(apart) < 2:

@@ -48,7 +48,7 @@ from upbeat.units.solving.unit import SolvedUnit
 Array = npt.NDArray[np.float64]
 Rows = Array | None
 """One row per cell over the extended state; None: all zero."""
-Course = tuple[float, tuple[Rows, ...]]
+Trajectory = tuple[float, tuple[Rows, ...]]
 """Its origin, and the rows of each coefficient."""
 
 
@@ -93,7 +93,7 @@ class Entry(NamedTuple):
     """The iteration that determines it anew in every step, in words, if there is one."""
 
 
-class Beside(Protocol):
+class LinearUnit(Protocol):
     """What a machine of linear forms needs of a unit: the derivatives of whatever the unit does.
 
     Call order as for the unit itself; `leave` before and `arrive` after the unit advances.
@@ -122,7 +122,7 @@ class Beside(Protocol):
         """An input follows a course with these rows from `time` on."""
         ...
 
-    def course(self, port: str) -> Course | None:
+    def trajectory(self, port: str) -> Trajectory | None:
         """The course that an input follows; None if nothing in it moves."""
         ...
 
@@ -165,7 +165,7 @@ class Beside(Protocol):
         ...
 
 
-class Unstruck:
+class WithoutEvents:
     """What followers share whose units do nothing at events, or nothing that is looked at."""
 
     def strike(self) -> Any:
@@ -180,7 +180,7 @@ class Unstruck:
         return ()
 
 
-class Moved(Unstruck, ABC):
+class DynamicLinearUnit(WithoutEvents, ABC):
     """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
 
     linear: bool
@@ -189,7 +189,7 @@ class Moved(Unstruck, ABC):
     def __init__(self, labels: tuple[str, ...], inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
         self.labels = labels
         self._rows = np.zeros((len(labels), 0))
-        self._courses: Mapping[str, Course] = {}
+        self._trajectories: Mapping[str, Trajectory] = {}
         self._blur = 0.0  # how well the flows are known that have led to the rows, all together
         self._inputs = _places(inputs)
         self._outputs = {port.name: (*place, port.kind is Kind.REAL) for port, place in _placed(outputs)}
@@ -230,7 +230,7 @@ class Moved(Unstruck, ABC):
     def put(self, values: Sequence[float]) -> None: ...
 
     def begin(self, states: Array) -> None:
-        self._rows, self._courses, self._blur = states, {}, 0.0
+        self._rows, self._trajectories, self._blur = states, {}, 0.0
 
     def states(self) -> Array:
         return self._rows
@@ -238,11 +238,11 @@ class Moved(Unstruck, ABC):
     def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
         while rows and rows[-1] is None:
             rows = rows[:-1]
-        rest = {name: course for name, course in self._courses.items() if name != port}
-        self._courses = rest | {port: (time, tuple(rows))} if rows else rest
+        rest = {name: trajectory for name, trajectory in self._trajectories.items() if name != port}
+        self._trajectories = rest | {port: (time, tuple(rows))} if rows else rest
 
-    def course(self, port: str) -> Course | None:
-        return self._courses.get(port)
+    def trajectory(self, port: str) -> Trajectory | None:
+        return self._trajectories.get(port)
 
     def read(self, port: str) -> Rows:
         first, count, real = self._outputs.get(port, (0, 0, False))
@@ -250,7 +250,7 @@ class Moved(Unstruck, ABC):
             return None
         by_state, by_input = (part[first : first + count] for part in self._gains())
         rows = by_state @ self._rows
-        for name, (origin, coefficients) in self._courses.items():
+        for name, (origin, coefficients) in self._trajectories.items():
             place, cells = self._inputs[name]
             gain = by_input[:, place : place + cells]
             if gain.any():
@@ -263,7 +263,7 @@ class Moved(Unstruck, ABC):
         size, columns = self._rows.shape
         moving = [
             (self._inputs[name][0] + cell, _around(coefficients, t - origin, cell, columns))
-            for name, (origin, coefficients) in self._courses.items()
+            for name, (origin, coefficients) in self._trajectories.items()
             for cell in range(self._inputs[name][1])
         ]
         through, blur = self._flow(left, t, to, Moving(tuple((place, len(rows)) for place, rows in moving)))
@@ -274,10 +274,10 @@ class Moved(Unstruck, ABC):
         self._blur += blur
 
     def save(self) -> Any:
-        return self._rows, self._courses, self._blur
+        return self._rows, self._trajectories, self._blur
 
     def restore(self, token: Any) -> None:
-        self._rows, self._courses, self._blur = token
+        self._rows, self._trajectories, self._blur = token
 
 
 def _placed(ports: Sequence[Port]) -> list[tuple[Port, tuple[int, int]]]:
@@ -310,7 +310,7 @@ def _at(coefficients: Sequence[Rows], tau: float) -> Array:
     return total
 
 
-class Still(Unstruck):
+class StaticLinearUnit(WithoutEvents):
     """Beside a unit that gives out nothing that moves with the others: all its rows are zero."""
 
     accuracy = 0.0
@@ -326,7 +326,7 @@ class Still(Unstruck):
     def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
         pass
 
-    def course(self, port: str) -> Course | None:
+    def trajectory(self, port: str) -> Trajectory | None:
         return None
 
     def read(self, port: str) -> Rows:
@@ -615,9 +615,9 @@ class Forms(Interpreter):
         self.allowance: Allowance = Allowance(WORK) if around is None else around.allowance
         """What one look may still take; whoever looks renews it."""
         self.rows: dict[int, Row] = {}
-        self.courses: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
+        self.trajectories: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""
-        self.beside: dict[str, Beside] = {}
+        self.linear_units: dict[str, LinearUnit] = {}
         self.jumps: list[tuple[str, float]] = []
         """Which unit has jumped, and when."""
         self._neighbour = neighbour
@@ -647,8 +647,8 @@ class Forms(Interpreter):
             if self.valueless and isinstance(unit, SolvedUnit):
                 unit.advance = partial(self._passed, unit, unit.advance)  # type: ignore[method-assign]
             return unit
-        beside = None if self._neighbour is None else self._neighbour.units[name].machine
-        return model.instantiate(name, start, partial(Forms, neighbour=beside, around=self))
+        neighbour = None if self._neighbour is None else self._neighbour.units[name].machine
+        return model.instantiate(name, start, partial(Forms, neighbour=neighbour, around=self))
 
     def _passed(self, unit: SolvedUnit, advance: Any, t: float, to: float, early: bool = False) -> float:
         """Instead of `advance`: unless values are wanted, time passes and states stay as they are."""
@@ -665,13 +665,16 @@ class Forms(Interpreter):
 
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
         super().set_input(unit, port, *coefficients)
-        self.courses[unit, port] = self._clock[unit], list(coefficients)
+        self.trajectories[unit, port] = self._clock[unit], list(coefficients)
 
     def _kept(self, units: Sequence[str]) -> Kept:
         """With the courses of inputs: units keep theirs, too."""
         return {
             unit: (
-                (token, {end: self.courses[end] for end in self._ends_of[unit] if end in self.courses}),
+                (
+                    token,
+                    {end: self.trajectories[end] for end in self._ends_of[unit] if end in self.trajectories},
+                ),
                 time,
             )
             for unit, (token, time) in super()._kept(units).items()
@@ -679,8 +682,8 @@ class Forms(Interpreter):
 
     def _restore_units(self, kept: Kept) -> None:
         super()._restore_units({unit: (token, time) for unit, ((token, _), time) in kept.items()})
-        for (_, courses), _ in kept.values():
-            self.courses.update(courses)
+        for (_, trajectories), _ in kept.values():
+            self.trajectories.update(trajectories)
 
     def write(self, cell: int, value: Value) -> None:
         super().write(cell, value)
@@ -699,8 +702,8 @@ class Forms(Interpreter):
             action = self._noted(instruction, action)
         elif isinstance(instruction, Jump):
             action = self._counted(instruction, action)
-        beside = self._linear(instruction)
-        if beside is None:  # If and Repeat, whose parts come one by one
+        linear = self._linear(instruction)
+        if linear is None:  # If and Repeat, whose parts come one by one
             return action
         also: Action | None = None
         if self._neighbour is not None:
@@ -710,7 +713,7 @@ class Forms(Interpreter):
 
         def both() -> None:
             spend()
-            after = beside() if self.active else None
+            after = linear() if self.active else None
             action()
             if also is not None:
                 also()
@@ -720,11 +723,11 @@ class Forms(Interpreter):
         return both
 
     def _noted(self, instruction: Set, action: Action) -> Action:
-        key, course = (instruction.unit, instruction.port), self._calls.course(instruction)
+        key, trajectory = (instruction.unit, instruction.port), self._calls.trajectory(instruction)
 
         def noted() -> None:
             action()
-            self.courses[key] = self._clock[instruction.unit], course()
+            self.trajectories[key] = self._clock[instruction.unit], trajectory()
 
         return noted
 
@@ -739,27 +742,27 @@ class Forms(Interpreter):
 
     def _linear(self, instruction: Instruction) -> Callable[[], Action] | None:
         """What is to be looked at before the instruction, which gives what is to be done after it."""
-        rows, beside = self.rows, self.beside
+        rows, linear_units = self.rows, self.linear_units
         match instruction:
             case Let(to, value):
                 return self._let(to, value)
             case Get(unit, port, to):
                 count = self._ports[unit, port].cells + self._ports[unit, port].event
-                return lambda: lambda: self._store(to, count, beside[unit].read(port))
+                return lambda: lambda: self._store(to, count, linear_units[unit].read(port))
             case Set(unit, port, by):
                 count = self._ports[unit, port].cells
 
                 def hand_over() -> None:
-                    beside[unit].give(port, self._clock[unit], [self.gather(r, count) for r in by])
+                    linear_units[unit].give(port, self._clock[unit], [self.gather(r, count) for r in by])
 
                 return lambda: hand_over
             case Advance(unit, start, _, reached):
 
                 def leave() -> Action:
-                    left, t = beside[unit].leave(), float(self._cells[start])
+                    left, t = linear_units[unit].leave(), float(self._cells[start])
 
                     def arrive() -> None:
-                        beside[unit].arrive(left, t, self._clock[unit])
+                        linear_units[unit].arrive(left, t, self._clock[unit])
                         rows.pop(reached, None)
 
                     return arrive
@@ -775,10 +778,10 @@ class Forms(Interpreter):
             case Jump(unit, cell):
 
                 def strike() -> Action:
-                    left = beside[unit].strike()
+                    left = linear_units[unit].strike()
 
                     def struck() -> None:
-                        beside[unit].struck(left)
+                        linear_units[unit].struck(left)
                         self._store(cell, 1, None)
 
                     return struck
@@ -791,7 +794,7 @@ class Forms(Interpreter):
 
                 def save() -> None:
                     kept = {cell: rows[cell] for cell in extent if cell in rows}
-                    self._row_slots[slot] = kept, {unit: beside[unit].save() for unit in units}
+                    self._row_slots[slot] = kept, {unit: linear_units[unit].save() for unit in units}
 
                 return lambda: save
             case Restore(slot):
@@ -910,7 +913,7 @@ class Forms(Interpreter):
         for cell in extent:
             self._put(cell, kept.get(cell))
         for unit, token in units.items():
-            self.beside[unit].restore(token)
+            self.linear_units[unit].restore(token)
 
 
 def _valueless(program: Program, models: Mapping[str, Model]) -> bool:

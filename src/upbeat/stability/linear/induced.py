@@ -120,7 +120,7 @@ class Stands(Protocol):
     @property
     def adaptive(self) -> bool: ...
 
-    def beside(self, step: float, away: Array, *, rows: bool = True) -> Nearby: ...
+    def step_nearby(self, step: float, away: Array, *, rows: bool = True) -> Nearby: ...
 
 
 class Kinks:
@@ -137,7 +137,7 @@ class Kinks:
         self._here = self._at(np.zeros(len(inducing.point)))
 
     def _at(self, direction: Array, size: float = 1.0, *, rows: bool = True) -> Nearby:
-        return self._inducing.beside(self._step, size * self._sizes * direction, rows=rows)
+        return self._inducing.step_nearby(self._step, size * self._sizes * direction, rows=rows)
 
     def _random(self) -> Array:
         count = len(self._sizes)
@@ -181,7 +181,7 @@ class Kinks:
         for side in (way, -way):
             parts = []
             for size in LENGTHS:
-                near = self._inducing.beside(self._step, size * side, rows=False)
+                near = self._inducing.step_nearby(self._step, size * side, rows=False)
                 left = np.abs(near.end - here.end - here.matrix @ near.away)
                 parts.append(np.maximum(left - noise * (1.0 + np.abs(here.end)), 0.0) / size)
             far, middle, close = parts
@@ -352,7 +352,7 @@ same …"""
 DOUBLED, FURTHEST, ARRIVED = 20, 1e3, 1e-2
 """… where they are looked at again: after so many times twice as many steps, not further away than this,
 relatively, if they grow, and until twice as many change so little."""
-BESIDE, ROUNDED, UNSURE = 4.0, 1e-15, 1e-3
+NEARBY, ROUNDED, UNSURE = 4.0, 1e-15, 1e-3
 """A point of rest may be so many times further away than Newton's method says last, where slopes vanish there
 as those of x² do; and by as much as rounding of a step's end hides, if that is no more than this."""
 FOLLOWED = 200_000
@@ -579,7 +579,7 @@ class Inducing:
         for side in (hidden, -hidden):
             machine.renew()
             machine.restore(self._point[0])
-            machine.put(point + BESIDE * away + side)
+            machine.put(point + NEARBY * away + side)
             machine.over(step, self._steps)
             found.append(machine.whole[np.ix_(kept, kept)])
         machine.whole, machine.moves = whole, moves
@@ -627,7 +627,7 @@ class Inducing:
         assert self._point is not None
         return self._point[1]
 
-    def beside(self, step: float, away: Array, *, rows: bool = True) -> Nearby:
+    def step_nearby(self, step: float, away: Array, *, rows: bool = True) -> Nearby:
         """A step from beside the last point, with its matrix if `rows` are asked for."""
         assert self._machine is not None
         assert self._point is not None

@@ -21,7 +21,15 @@ from upbeat.scenario.events.links import Sender
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.boxed import Boxed, inside_blocks
+from upbeat.stability.linear.discrete_unit import DiscreteLinearUnit, carries_numbers
+from upbeat.stability.linear.finite_differences import (
+    DifferencedUnit,
+    NamedErrors,
+    NoStates,
+    StatesOnly,
+    Tokens,
+    check_rollback,
+)
 from upbeat.stability.linear.flows import (
     ROUGH,
     Differences,
@@ -40,18 +48,17 @@ from upbeat.stability.linear.flows import (
 from upbeat.stability.linear.forms import (
     LATER,
     Array,
-    Beside,
+    DynamicLinearUnit,
     Forms,
-    Moved,
+    LinearUnit,
     NoMatrix,
-    Still,
+    StaticLinearUnit,
     asked_first,
     differ,
     opened,
 )
 from upbeat.stability.linear.inner_steps import sizes_inside
-from upbeat.stability.linear.jumping import Jumping, carries_numbers
-from upbeat.stability.linear.tried import Apart, Tokens, Told, Tried, Untold, check_rollback
+from upbeat.stability.linear.nested_unit import NestedLinearUnit, inside_blocks
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.discrete.model import Discrete, FrontEnd
 from upbeat.units.discrete.python import PythonDiscrete
@@ -73,7 +80,7 @@ KEPT = 64
 """How many flows of a linear unit are remembered."""
 
 
-class Solved(Moved):
+class Solved(DynamicLinearUnit):
     """The unit's own solver, followed step by step with derivatives; `ideal`: as if it made no error."""
 
     def __init__(self, unit: Equated, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
@@ -314,7 +321,7 @@ def _usual(variable: Variable) -> float:
     return abs(variable.properties.nominal or 1.0)
 
 
-def usual_inputs(model: Fmu) -> dict[str, float]:
+def nominal_inputs(model: Fmu) -> dict[str, float]:
     """The same of the inputs, by port."""
     return {
         port.name: _usual(model.layout.variables[port.name]) for port in _real(model.ports, Causality.INPUT)
@@ -391,7 +398,7 @@ class InnerSteps:
         return float((moved[-1] - moved[0]) / len(gaps)) * step
 
 
-class Directional(Moved):
+class Directional(DynamicLinearUnit):
     """Beside an FMU for co-simulation that knows its directional derivatives.
 
     Nothing is known about the solver inside, so it counts as exact; its equations as those of this instant.
@@ -441,7 +448,7 @@ def _slopes(instance: Instance, unknowns: Sequence[Variable], knowns: Sequence[V
     return np.array([instance.directional(unknowns, [known], (1.0,)) for known in knowns]).T
 
 
-class Readable(Apart):
+class Readable(StatesOnly):
     """A handle for an FMU for co-simulation: its states can be read, not written."""
 
     writable = False
@@ -472,7 +479,7 @@ def scalar(model: Fmu) -> bool:
 
 # ----------------------------------------------------------------------------------------------------
 
-Courses = Mapping[tuple[str, str], tuple[float, list[Signal]]]
+Trajectories = Mapping[tuple[str, str], tuple[float, list[Signal]]]
 """What every input of every unit was given last, and when."""
 
 
@@ -490,38 +497,40 @@ class How(NamedTuple):
     step: float
 
 
-def besides(
+def linear_units(
     scenario: Scenario,
     forms: Forms,
     machine: Interpreter,
     blocks: Sequence[Block],
     how: How,
     around: str = "",
-) -> dict[str, Beside]:
+) -> dict[str, LinearUnit]:
     """Who goes beside the units of `machine`, which is `forms` or its neighbour; `blocks` may come next."""
-    found: dict[str, Beside] = {}
+    found: dict[str, LinearUnit] = {}
     for unit, model in scenario.units.items():
         name, running = around + path_of(scenario, unit), machine.units[unit]
         if opened(model):
             shown = asked_first(unit, blocks)
-            found[unit] = _beside_nest(name, model, forms.units[unit], running, shown, how)
+            found[unit] = _linear_nested(name, model, forms.units[unit], running, shown, how)
         else:
-            found[unit] = _beside(name, unit, model, running, forms.courses, how)
+            found[unit] = _linear_unit(name, unit, model, running, forms.trajectories, how)
     return found
 
 
-def _beside_nest(name: str, model: Nested, here: Any, there: Any, shown: bool, how: How) -> Beside:
+def _linear_nested(name: str, model: Nested, here: Any, there: Any, shown: bool, how: How) -> LinearUnit:
     inside, forms = model.running, here.machine
     step = min(sizes_inside(name, inside.pace, [how.step]))
-    own = besides(
+    own = linear_units(
         inside.scenario, forms, there.machine, inside_blocks(inside), how._replace(step=step), f"{name}."
     )
     if there is here:
-        forms.beside.update(own)
-    return Boxed(inside, forms, there.machine, own, shown=shown)
+        forms.linear_units.update(own)
+    return NestedLinearUnit(inside, forms, there.machine, own, shown=shown)
 
 
-def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how: How) -> Beside:
+def _linear_unit(
+    name: str, key: str, model: Model, unit: Any, trajectories: Trajectories, how: How
+) -> LinearUnit:
     """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that.
 
     `name` is what people call the unit, `key` its name in the scenario.
@@ -529,13 +538,13 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
     ideal, start, step = how
     if isinstance(unit, SolvedUnit):
         return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
-    given = {port.name: partial(courses.get, (key, port.name)) for port in model.ports}
+    given = {port.name: partial(trajectories.get, (key, port.name)) for port in model.ports}
     if not isinstance(model, Watcher) and carries_numbers(model, unit):
-        return Jumping(name, unit, model, given)
+        return DiscreteLinearUnit(name, unit, model, given)
     if not any(continuous(model)):
-        return Still()
+        return StaticLinearUnit()
     if isinstance(model, Fmu):
-        return _beside_fmu(name, model, unit, given, how)
+        return _linear_fmu(name, model, unit, given, how)
     if type(model) is Nested:
         raise InvalidInput(
             f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
@@ -547,12 +556,14 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
             raise InvalidInput(
                 f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
             )
-        told = Told(name, unit, CALLS)
-        check_rollback(name, told, model.ports, tuple, start, step)
-        return Tried(name, told, model.ports, Tokens(name, told, model.ports, start, step), given, step)
+        named = NamedErrors(name, unit, CALLS)
+        check_rollback(name, named, model.ports, tuple, start, step)
+        return DifferencedUnit(
+            name, named, model.ports, Tokens(name, named, model.ports, start, step), given, step
+        )
     if isinstance(model, NativeUnit) and Ability.ROLLBACK in model.abilities:
-        check_rollback(name, Told(name, unit), model.ports, tuple, start, step)
-        return Tried(name, unit, model.ports, Untold(), given, step)
+        check_rollback(name, NamedErrors(name, unit), model.ports, tuple, start, step)
+        return DifferencedUnit(name, unit, model.ports, NoStates(), given, step)
     raise InvalidInput(
         f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
         "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
@@ -560,7 +571,7 @@ def _beside(name: str, key: str, model: Model, unit: Any, courses: Courses, how:
     )
 
 
-def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Beside:
+def _linear_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> LinearUnit:
     if isinstance(model.interface, ModelExchange):
         facts = Exchanged(unit, model)
         return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=how.ideal)
@@ -579,8 +590,8 @@ def _beside_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> Besid
             "this it has to be set back: use it for model exchange, if it allows that."
         )
     states = Readable(unit, model, InnerSteps(name, model, how.start))
-    check_rollback(name, Told(name, unit), model.ports, states.read, how.start, how.step)
-    return Tried(name, unit, model.ports, states, given, how.step, usual_inputs(model))
+    check_rollback(name, NamedErrors(name, unit), model.ports, states.read, how.start, how.step)
+    return DifferencedUnit(name, unit, model.ports, states, given, how.step, nominal_inputs(model))
 
 
 def continuous(model: Model) -> Iterator[str]:
@@ -767,10 +778,12 @@ def _planned(
             sendings = [e for one in event.emit for e in (one.present, *one.cells)]
             read = {n for e in (*(value for _, value in event.then), *sendings) for n in names(e)}
             if event.indicator is None:
-                told = all(_tells_plans(scenario, s) for port in event.on for s in sent.get((unit, port), ()))
+                announced = all(
+                    _tells_plans(scenario, s) for port in event.on for s in sent.get((unit, port), ())
+                )
                 own = set(_cells([p for p in equations.heard if p.name in event.on]))
-                read -= own if told else set()
-                plain = told and read.isdisjoint(free)
+                read -= own if announced else set()
+                plain = announced and read.isdisjoint(free)
             else:
                 plain = (read | names(event.indicator)).isdisjoint(free)
             if not plain:
@@ -806,12 +819,12 @@ def _clock(model: Model | None) -> bool:
 
 def _listened(scenario: Scenario, source: tuple[str, str]) -> bool:
     """Whether an event goes to a unit that tells others anything."""
-    told = {end[0] for c in scenario.connections if not _watches(scenario, c.unit) for end in c.sources}
-    told |= {sender.source[0] for c in scenario.event_connections for sender in c.senders}
+    senders = {end[0] for c in scenario.connections if not _watches(scenario, c.unit) for end in c.sources}
+    senders |= {sender.source[0] for c in scenario.event_connections for sender in c.senders}
     ends = (c.unit for c in scenario.event_connections if any(s.source == source for s in c.senders))
     return any(
         not _watches(scenario, unit)
-        and (unit in told or isinstance(getattr(scenario.units.get(unit), "equations", None), Equations))
+        and (unit in senders or isinstance(getattr(scenario.units.get(unit), "equations", None), Equations))
         for unit in ends
     )
 

@@ -94,13 +94,13 @@ def best_cut(
     automaton: Automaton,
     sets: Sequence[frozenset[int]],
     begin: frozenset[int] = frozenset(),
-    effort: int = 60,
+    attempts: int = 60,
 ) -> frozenset[int]:
     """Edges of which every set has one, chosen so that without them most sequences remain.
 
     An integer program chooses them by what they are worth to first order. How much that is depends on which
     others are gone, so a few of them at a time are then given free and chosen anew at their present worth,
-    and that stands if it helps: `effort` times without success, and it ends. `begin` is a cut known before,
+    and that stands if it helps: `attempts` times without success, and it ends. `begin` is a cut known before,
     perhaps for fewer sets.
     """
     if not sets:
@@ -114,7 +114,7 @@ def best_cut(
     rng = np.random.default_rng(len(needed))
     by_edge = _by_edge(needed)
     vain = 0
-    while vain < effort and len(gone) > 1:
+    while vain < attempts and len(gone) > 1:
         freed = _neighbours(gone, by_edge, needed, rng)
         rest = gone - freed
         open_sets = [s for s in {needed[k] for e in freed for k in by_edge[e]} if not s & rest]

@@ -501,14 +501,14 @@ class CsvSink:
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(read_events, events_beside(self.path), self._kinds)
 
-    def standing(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         events = None if self._events is None else asdict(self._events.file.written())
         return {"rows": self.rows, "file": asdict(self._file.written()), "events": events}
 
-    def stand(self, standing: Fields) -> None:
-        found = Written.from_data(standing.fields("file"))
-        events = None if standing.any("events") is None else Written.from_data(standing.fields("events"))
-        rows = standing.whole("rows")
+    def resume_from(self, position: Fields) -> None:
+        found = Written.from_data(position.fields("file"))
+        events = None if position.any("events") is None else Written.from_data(position.fields("events"))
+        rows = position.whole("rows")
         self._file.check(found)
         if events is not None:
             self._events = self._events or CsvEvents(events_beside(self.path))

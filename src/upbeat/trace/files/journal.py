@@ -88,13 +88,13 @@ class JournalSink:
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(load_events, self.path)
 
-    def standing(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         known = {"strings": self._known, "kinds": self._known_kinds}
         return {"rows": self.rows, "file": asdict(self._file.written()), **known}
 
-    def stand(self, standing: Fields) -> None:
-        found = Written.from_data(standing.fields("file"))
-        self.rows, self._known, self._known_kinds = map(standing.whole, ("rows", "strings", "kinds"))
+    def resume_from(self, position: Fields) -> None:
+        found = Written.from_data(position.fields("file"))
+        self.rows, self._known, self._known_kinds = map(position.whole, ("rows", "strings", "kinds"))
         self._file.check(found)
         self._file.go_on(found)
 

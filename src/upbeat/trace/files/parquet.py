@@ -221,14 +221,14 @@ class ParquetSink:
         finally:
             self._journal.release()
 
-    def standing(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Parquet cannot be continued: unless it reaches its end, a run that may go on keeps its journal."""
         self._to_be_continued = True
-        return self._journal.standing()
+        return self._journal.position()
 
-    def stand(self, standing: Fields) -> None:
+    def resume_from(self, position: Fields) -> None:
         self._to_be_continued = True
-        self._journal.stand(standing)
+        self._journal.resume_from(position)
 
     def stored_events(self) -> Callable[[], EventLog]:
         return partial(_events_again, self.path)

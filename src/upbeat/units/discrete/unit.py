@@ -16,7 +16,7 @@ from upbeat.core.expr import ONE, Expr, Kernel, Lookup, Name, Number, Table1, na
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.units.discrete.converters import Converter, carried, formula, payload
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
-from upbeat.units.inputs import NUMBERS, Courses, check_packed, conversions, packed_size
+from upbeat.units.inputs import NUMBERS, InputTrajectories, check_packed, conversions, packed_size
 from upbeat.units.shorthand import Complaints, unwrapped
 
 if TYPE_CHECKING:
@@ -251,9 +251,9 @@ def mode_of(model: Discrete, values: Sequence[float]) -> int:
 class DiscreteUnit:
     """A unit whose variables change in jumps only.
 
-    A token is a flat tuple: time, variables, the ordinary inputs as `Courses.pack` lays them out, the cells
-    of the event inputs (0 where nothing has been set), and for each of these whether it has been set. The
-    native engine keeps the same numbers in the same order.
+    A token is a flat tuple: time, variables, the ordinary inputs as `InputTrajectories.pack` lays them out,
+    the cells of the event inputs (0 where nothing has been set), and for each of these whether it has been
+    set. The native engine keeps the same numbers in the same order.
     """
 
     def __init__(self, model: Discrete, start: float) -> None:
@@ -261,7 +261,7 @@ class DiscreteUnit:
         self.time = start
         self._variables = start_values(model, start)
         self._mode = model.pieces(mode_of(model, self._variables))
-        self._courses = Courses(model.inputs, start, NUMBERS)
+        self._trajectories = InputTrajectories(model.inputs, start, NUMBERS)
         self._events = {port.name: (port, i, first) for i, (port, first) in enumerate(_placed(model.heard))}
         self._set = [0.0] * sum(port.cells for port in model.heard)
         self._present = [0.0] * len(model.heard)
@@ -280,7 +280,7 @@ class DiscreteUnit:
     def _now(self) -> list[float]:
         """The value of every argument."""
         if self._arguments is None:
-            inputs = self._courses.at(self.time)
+            inputs = self._trajectories.at(self.time)
             self._arguments = [
                 self.time, *self._variables, *inputs, *self._set, *self._present, *self._parameters,
             ]  # fmt: skip
@@ -328,7 +328,7 @@ class DiscreteUnit:
         if port in self._events:
             self._hear(port, coefficients)
         elif port in self._inputs:
-            self._courses.set(port, self.time, coefficients)
+            self._trajectories.set(port, self.time, coefficients)
         else:
             hint = suggest(port, [*self._inputs, *self._events], "inputs")
             raise ModelError(f"there is no input '{port}'. {hint}")
@@ -376,7 +376,7 @@ class DiscreteUnit:
 
     def save(self) -> Token:
         """Everything that the future depends on."""
-        return (self.time, *self._variables, *self._courses.pack(), *self._set, *self._present)
+        return (self.time, *self._variables, *self._trajectories.pack(), *self._set, *self._present)
 
     def restore(self, token: Token) -> None:
         """Set back to what `save` gave."""
@@ -385,7 +385,7 @@ class DiscreteUnit:
         inputs = variables + packed_size(self._is.inputs)
         self.time = numbers[0]
         self._variables = numbers[1:variables]
-        self._courses.unpack(numbers[variables:inputs])
+        self._trajectories.unpack(numbers[variables:inputs])
         self._set = numbers[inputs : inputs + len(self._set)]
         self._present = numbers[inputs + len(self._set) :]
         self._settle()

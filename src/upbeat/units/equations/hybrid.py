@@ -68,10 +68,10 @@ class HybridUnit(SolvedUnit):
     # -- looking -------------------------------------------------------------------------------
 
     def _watched(self, t: float, x: list[float]) -> Sequence[float]:
-        return self._z((t, *x, *self._courses.at(t), *self._values))
+        return self._z((t, *x, *self._trajectories.at(t), *self._values))
 
     def _arguments(self) -> tuple[Any, ...]:
-        return (self.time, *self._x, *self._courses.at(self.time), *self._values)
+        return (self.time, *self._x, *self._trajectories.at(self.time), *self._values)
 
     def _look(self) -> None:
         """What is due at the unit's own time."""
@@ -100,7 +100,7 @@ class HybridUnit(SolvedUnit):
         number = self._sends[port]
         known = self._plan.sent[number]
         found = self._unsent[number]
-        if any(one.port == number for event in self._happening for one in event.sends):
+        if any(one.port == number for event in self._firing for one in event.sends):
             found = self._sending(self._results())[number]
         if found is None:
             return None
@@ -109,7 +109,7 @@ class HybridUnit(SolvedUnit):
         return cells[0] if known.size is None else cells
 
     @property
-    def _happening(self) -> list[Reaction]:
+    def _firing(self) -> list[Reaction]:
         return [event for event in self._indicated if self._happens(event.indicator)]
 
     def _happens(self, indicator: int) -> bool:
@@ -118,7 +118,7 @@ class HybridUnit(SolvedUnit):
     def _sending(self, results: Sequence[float]) -> list[_Cells]:
         """What is sent, what has been waiting included."""
         found = self._unsent.copy()
-        for one in (one for event in self._happening for one in event.sends):
+        for one in (one for event in self._firing for one in event.sends):
             if results[one.first]:
                 after = one.first + 1
                 found[one.port] = tuple(results[after : after + self._plan.sent[one.port].cells])
@@ -214,7 +214,7 @@ class HybridUnit(SolvedUnit):
                 return
 
     def _endless(self) -> str:
-        names = ", ".join(f"'{event.name}'" for event in self._happening)
+        names = ", ".join(f"'{event.name}'" for event in self._firing)
         return (
             f"more than {MOST:,} events on the way, the last at t = {self.time:.9g}: {names}. A chain that "
             "does not end, such as a ball that bounces lower and lower, needs an end of its own: a condition "

@@ -242,7 +242,7 @@ class ImplicitUnit(SolvedUnit):
     def advance(self, t: float, to: float, early: bool = False) -> float:
         """Integrate from `t` to `to`; the solution found there is the next guess."""
         reached = super().advance(t, to, early)
-        self._derive(self.time, self._x, self._courses.at(self.time))
+        self._derive(self.time, self._x, self._trajectories.at(self.time))
         return reached
 
     def save(self) -> Token:

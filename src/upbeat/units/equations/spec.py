@@ -109,9 +109,9 @@ def read_equations(
         locals=_written_out(local_cells),
         reaction="an event",
     )
-    happenings = read_events(events, vocabulary)
+    found = read_events(events, vocabulary)
     if raw_states:
-        _complain_about_idle(heard, sent, happenings, complaints)
+        _complain_about_idle(heard, sent, found, complaints)
     complaints.raise_if_any()
     return Equations(
         states=read_states,
@@ -123,7 +123,7 @@ def read_equations(
         variables=discrete,
         heard=heard,
         sent=sent,
-        events=happenings,
+        events=found,
     )
 
 

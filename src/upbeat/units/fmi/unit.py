@@ -22,7 +22,7 @@ from upbeat.units.fmi.instance import FmuError, Instance, core, fitting, instant
 from upbeat.units.fmi.ports import Layout, has_events, reshaped, sizes_of
 from upbeat.units.fmi.tables import Keeper, can_follow, lower, lower_exchange
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.solving.integrate import Effort, Jacobian, Multistep, Watch
+from upbeat.units.solving.integrate import Jacobian, Multistep, SolverStatistics, Watch
 from upbeat.units.solving.solvers import Cvode
 
 if TYPE_CHECKING:
@@ -290,10 +290,10 @@ class FmuUnit:
     # -- what only FMUs have ---------------------------------------------------------------------
 
     @property
-    def effort(self) -> Effort | None:
+    def statistics(self) -> SolverStatistics | None:
         """How hard our solver has worked; None if there is none that counts."""
-        found = self.native.effort()
-        return None if found is None else Effort(*found)
+        found = self.native.statistics()
+        return None if found is None else SolverStatistics(*found)
 
     def take_any_length(self) -> None:
         """Try steps of all lengths, whatever the FMU declares: for those who measure what it can do."""
@@ -390,7 +390,7 @@ class WithCvode:
         return bool(self._unit.accepted(t, x))
 
     def _inputs(self) -> tuple[list[Any], dict[int, Any]]:
-        values, moving = self._unit.courses()
+        values, moving = self._unit.trajectories()
         return values, {0: True} if moving else {}
 
     def _jacobian(self) -> Jacobian | None:

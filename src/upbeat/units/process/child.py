@@ -27,7 +27,15 @@ except ImportError:  # Windows
 from upbeat.core.ports import Causality, Port
 from upbeat.core.scratch import end_users, make_folder, remove_folder
 from upbeat.units.inputs import MAX_DEGREE
-from upbeat.units.process.wire import BrokenFrame, Frames, Heard, Told, listening, read_reply, write_order
+from upbeat.units.process.wire import (
+    BrokenFrame,
+    Frames,
+    RecordReader,
+    RemoteError,
+    listening,
+    read_reply,
+    write_order,
+)
 
 SERVER = "upbeat.engine.serve"
 """The program of the process. It makes the unit as an engine would, so it lives with the engines."""
@@ -107,7 +115,7 @@ class Child:
         if fcntl is not None:  # so that after a cut what follows comes right behind
             fcntl.fcntl(self._output, fcntl.F_SETFL, fcntl.fcntl(self._output, fcntl.F_GETFL) | os.O_APPEND)
         records = held.enter_context(_file())
-        self._heard = Heard(records.fileno())
+        self._heard = RecordReader(records.fileno())
         self._folder = make_folder()  # what a killed process leaves behind goes with it
         held.callback(remove_folder, self._folder)
         passed = [file.fileno() for file in (orders, replies, lifeline, self._memory, records)]
@@ -137,11 +145,11 @@ class Child:
         self.records()
         match said:
             case ["failed", str(why)]:
-                raise Told(why)
+                raise RemoteError(why)
             case ["ready", [bool(), bool(), bool(), bool()] as calls]:
                 self.calls = tuple(calls)
             case _:
-                raise Told(self.spoiled())
+                raise RemoteError(self.spoiled())
 
     # ---------------------------------------------------------------- what the client asks
 
@@ -157,20 +165,20 @@ class Child:
             write_order(self._orders.fileno(), question)
 
     def answer(self, seconds: float) -> Any:
-        """The next answer that comes through the pipe; `Told` if there is none in time."""
+        """The next answer that comes through the pipe; `RemoteError` if there is none in time."""
         deadline = time.monotonic() + seconds
         while True:
             try:
                 frame = self._frames.next()
             except BrokenFrame:
-                raise Told(self.spoiled()) from None
+                raise RemoteError(self.spoiled()) from None
             if frame is not None:
                 return frame[0]
             ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise Told(self.lost(True, seconds))
+                raise RemoteError(self.lost(True, seconds))
             if not self._frames.read():
-                raise Told(self.lost(False))
+                raise RemoteError(self.lost(False))
 
     def spoiled(self) -> str:
         """What came was no answer, so nothing that comes can be trusted: ends the process, and says so."""
@@ -344,6 +352,6 @@ def room_for(ports: Sequence[Port]) -> int:
     """The bytes that values need at once; what is larger travels in pieces."""
     most = 0
     for port in ports:
-        courses = 1 + MAX_DEGREE if port.causality is Causality.INPUT else 1
-        most = max(most, 8 * (port.cells + 1) * courses)
+        trajectories = 1 + MAX_DEGREE if port.causality is Causality.INPUT else 1
+        most = max(most, 8 * (port.cells + 1) * trajectories)
     return min(max(most, _LEAST_ROOM), _MOST_ROOM)

@@ -14,7 +14,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import EndRequest
 from upbeat.core.ports import Port
 from upbeat.units.process.child import Child
-from upbeat.units.process.wire import Ended, Frames, Told, write_reply
+from upbeat.units.process.wire import Frames, RemoteEnd, RemoteError, write_reply
 
 END = "end"
 
@@ -30,7 +30,7 @@ class Piped:
         """`as_` makes of an answer what it should be; what it raises says that it is something else."""
         child = self._child
         if child is None:
-            raise Told("this unit is closed")
+            raise RemoteError("this unit is closed")
         child.ask(question)
         try:
             answer = child.answer(child.deadline)
@@ -41,13 +41,13 @@ class Piped:
             child.records()
         match answer:
             case [None, str(why)]:
-                raise Ended(why)
+                raise RemoteEnd(why)
             case [False, str(why)]:
-                raise Told(why)
+                raise RemoteError(why)
             case [True, said]:
                 with contextlib.suppress(TypeError, ValueError, OverflowError):
                     return as_(said)
-        raise Told(child.spoiled())
+        raise RemoteError(child.spoiled())
 
     def get(self, port: int) -> Any:
         return self._ask("get", port, as_=lambda said: self._value(self._ports[port], said))
@@ -150,7 +150,7 @@ class Answering:
         except (TypeError, ValueError) as cause:
             size = "" if port.size is None else f"[{port.size}]"
             what = f"output '{port.name}' is {port.kind.value}{size}, but the unit gave {given!r}"
-            raise Told(what) from cause
+            raise RemoteError(what) from cause
         return cells[0] if port.size is None else tuple(cells)
 
     def _set(self, number: int, coefficients: list[Any]) -> None:

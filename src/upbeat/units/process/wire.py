@@ -15,11 +15,11 @@ from upbeat.core.errors import UpbeatError
 # What a unit in another process said went wrong: already in full words.
 
 
-class Told(UpbeatError):
+class RemoteError(UpbeatError):
     """Carries the words only: the exception itself stayed in the process where it was raised."""
 
 
-class Ended(Told):
+class RemoteEnd(RemoteError):
     """What it said was no failure: it asks to end the run (`EndRequest`)."""
 
 
@@ -132,18 +132,18 @@ def listening(unit: str) -> int:
     return min(logging.getLogger(name).getEffectiveLevel() for name in names)
 
 
-class Telling(logging.Handler):
-    """In the process of the unit: every record becomes a line of the file, and then `told` is called."""
+class RecordSender(logging.Handler):
+    """In the process of the unit: every record becomes a line of the file, and then `on_record` is called."""
 
-    def __init__(self, file: int, told: Callable[[], None]) -> None:
+    def __init__(self, file: int, on_record: Callable[[], None]) -> None:
         super().__init__()
         self._file = file
-        self.told = told
+        self.on_record = on_record
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             os.write(self._file, _line(record))
-            self.told()
+            self.on_record()
         except Exception:  # noqa: BLE001  # as every handler of logging: a record must not end a run
             self.handleError(record)
 
@@ -163,7 +163,7 @@ def _plain(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool))
 
 
-class Heard:
+class RecordReader:
     """Here: reads the lines that are new, and hands the records to the loggers they were meant for."""
 
     def __init__(self, file: int) -> None:
@@ -191,9 +191,9 @@ class Heard:
 
 def _hand_on(line: bytes) -> None:
     try:
-        told = json.loads(line)
-        name, level, created, text = (told[key] for key in ("name", "levelno", "created", "msg"))
-        extra = {key: value for key, value in told["extra"].items() if key not in _USUAL and _plain(value)}
+        found = json.loads(line)
+        name, level, created, text = (found[key] for key in ("name", "levelno", "created", "msg"))
+        extra = {key: value for key, value in found["extra"].items() if key not in _USUAL and _plain(value)}
         sound = isinstance(name, str) and isinstance(text, str) and isinstance(created, float)
         if not (sound and type(level) is int and name.partition(".")[0] == "upbeat"):
             return

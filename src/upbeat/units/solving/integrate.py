@@ -22,7 +22,7 @@ from upbeat.units.solving.tableau import Tableau
 
 
 @dataclass(slots=True)
-class Effort:
+class SolverStatistics:
     """Since a unit was made: a step that is done again after a rollback counts again.
 
     * `steps` that stand;
@@ -36,9 +36,9 @@ class Effort:
     stops: int = 0
     evaluations: int = 0
 
-    def __add__(self, other: Effort) -> Effort:
+    def __add__(self, other: SolverStatistics) -> SolverStatistics:
         """That of two solvers of one unit."""
-        return Effort(
+        return SolverStatistics(
             self.steps + other.steps,
             self.rejected + other.rejected,
             self.stops + other.stops,
@@ -56,11 +56,11 @@ class Effort:
 
 
 @runtime_checkable
-class Worked(Protocol):
+class HasStatistics(Protocol):
     """A unit that tells how hard its solver has worked; None if it has none that counts."""
 
     @property
-    def effort(self) -> Effort | None: ...
+    def statistics(self) -> SolverStatistics | None: ...
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ Rhs = Callable[[float, list[float]], Sequence[float]]
 Jacobian = Callable[[float, list[float]], Sequence[Sequence[float]]]
 """The derivatives of all components of the right-hand side (rows) by all of the state (columns)."""
 Inputs = tuple[list[Any], dict[int, Any]]
-"""The values of all inputs, and the courses of those that move (`Courses.courses`)."""
+"""The values of all inputs, and the courses of those that move (`InputTrajectories.trajectories`)."""
 
 MOST_ASTRAY = 1000
 """So often in one advance the derivatives may be no finite numbers."""
@@ -431,26 +431,26 @@ class Fixed:
         assert not isinstance(solver, DormandPrince)
         self._count = solver.count
         self._step = _Step(solver.tableau)
-        self.effort = Effort()
+        self.statistics = SolverStatistics()
 
     def advance(self, f: Derivatives, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
         count = self._count(to - t)
         h = (to - t) / count
-        step, effort = self._step, self.effort
+        step, statistics = self._step, self.statistics
         for i in range(count):
             ti = t + i * h
             k = step.stage_values(f, ti, x, h, f(ti, x))
             new = _moved(x, h, step.b, k)
-            effort.steps += 1
-            effort.evaluations += len(k)
+            statistics.steps += 1
+            statistics.evaluations += len(k)
             if watch is not None:
                 end = t + (i + 1) * h if i + 1 < count else to
                 dense = partial(_cubic, f, ti, h, x, new, k[0], end)
                 stopped = watch.step(ti, end, new, dense)
-                effort.evaluations += bool(watch.crossed)
+                statistics.evaluations += bool(watch.crossed)
                 if stopped is not None:
-                    effort.stops += 1
+                    statistics.stops += 1
                     return stopped
             x = new
         return x
@@ -469,7 +469,7 @@ class Adaptive:
         self.solver = solver
         self.h = 0.0
         self.last: Interpolant | None = None
-        self.effort = Effort()
+        self.statistics = SolverStatistics()
         self._step = _Step(solver.tableau)
         self._atol: Iterable[float] = repeat(solver.atol)
 
@@ -490,9 +490,9 @@ class Adaptive:
             if watch is not None:
                 watch.step(t, to, x, lambda: lambda _: [])
             return x
-        solver, step, effort = self.solver, self._step, self.effort
+        solver, step, statistics = self.solver, self._step, self.statistics
         k1 = f(t, x)
-        effort.evaluations += 1
+        statistics.evaluations += 1
         # The first step is a guess: that time cannot tell it from none is no reason to give up.
         h = self._limited(self.h if self.h > 0.0 else max(self._first(k1, t, x, to), 16.0 * math.ulp(t)))
         for _ in range(solver.most):
@@ -504,15 +504,15 @@ class Adaptive:
                     "jumps, or is too stiff for an explicit method"
                 )
             k = step.stage_values(f, t, x, length, k1)
-            effort.evaluations += len(k) - 1
+            statistics.evaluations += len(k) - 1
             new = _moved(x, length, step.b, k)
             error = self._norm([length * v for v in _combine(step.e, k)], x, new)
             factor = _factor(error)
             if not error <= 1.0:
                 h = length * min(1.0, factor)
-                effort.rejected += 1
+                statistics.rejected += 1
                 continue
-            effort.steps += 1
+            statistics.steps += 1
             top = [length * v for v in _combine(step.d, k)]
             self.last = dense = _interpolant(t, length, x, new, k[0], k[-1], top)
             proposed = self._limited(length * factor)
@@ -522,7 +522,7 @@ class Adaptive:
                 stopped = watch.step(t, end, new, lambda dense=dense: dense)  # type: ignore[misc]
                 if stopped is not None:
                     self.h = h
-                    effort.stops += 1
+                    statistics.stops += 1
                     return stopped
             x = new
             if cut:

@@ -11,8 +11,15 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.plain import pack_values, unpack_values
 from upbeat.core.ports import Port, Signal, Value
 from upbeat.core.replay import Allowance
-from upbeat.units.inputs import Conversion, Courses, check_packed, conversions, packed_size
-from upbeat.units.solving.integrate import Adaptive, Effort, Fixed, Interpolant, Multistep, integrator
+from upbeat.units.inputs import Conversion, InputTrajectories, check_packed, conversions, packed_size
+from upbeat.units.solving.integrate import (
+    Adaptive,
+    Fixed,
+    Interpolant,
+    Multistep,
+    SolverStatistics,
+    integrator,
+)
 from upbeat.units.solving.solvers import Choice, DormandPrince, Solver, SolverError
 
 Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
@@ -57,18 +64,18 @@ class SolvedUnit:
     """A unit with a state x(t) that its own solver advances, and outputs computed from t, x and the inputs.
 
     A token is a flat tuple: time, states, the step to try next (adaptive solvers only), then the
-    inputs as `Courses.pack` lays them out. The native engine keeps the same numbers in the same order.
-    Parameters are no part of it: one that was set by hand keeps its value when a state is restored.
+    inputs as `InputTrajectories.pack` lays them out. The native engine keeps the same numbers in the same
+    order. Parameters are no part of it: one that was set by hand keeps its value when a state is restored.
     """
 
     def __init__(self, behaviour: Behaviour, start: float) -> None:
         self._is = behaviour
         self.time = start
         self._x = list(behaviour.state)
-        self._courses = Courses(behaviour.inputs, start, behaviour.convert)
-        self._solver = integrator(behaviour.solver, self._courses.courses)
+        self._trajectories = InputTrajectories(behaviour.inputs, start, behaviour.convert)
+        self._solver = integrator(behaviour.solver, self._trajectories.trajectories)
         others = behaviour.choice.others if behaviour.choice is not None else ()
-        self._others = [integrator(other, self._courses.courses) for other in others]
+        self._others = [integrator(other, self._trajectories.trajectories) for other in others]
         self._deliver = [(port, behaviour.deliver(port)) for port in behaviour.outputs]
         self._cached: dict[str, Signal] | None = None
         self._slopes: dict[tuple[str, str], Equation] = {}
@@ -88,7 +95,7 @@ class SolvedUnit:
     def _place(self) -> int:
         """Which of its solvers the inputs ask for; 0 is its own."""
         choice = self._is.choice
-        return 0 if choice is None else choice.place(self._courses.held(choice.by))
+        return 0 if choice is None else choice.place(self._trajectories.held(choice.by))
 
     def _chosen(self) -> Fixed | Adaptive | Multistep:
         """What integrates from here on."""
@@ -101,13 +108,13 @@ class SolvedUnit:
         return tuple(self._x)
 
     @property
-    def effort(self) -> Effort | None:
+    def statistics(self) -> SolverStatistics | None:
         """How hard the solver has worked; None where there is nothing to integrate, and of CVODE."""
         if isinstance(self._solver, Multistep) or not self._x:
             return None
-        all_ = self._solver.effort
+        all_ = self._solver.statistics
         for other in self._others:
-            all_ = all_ + other.effort  # type: ignore[union-attr]  # none of them is CVODE
+            all_ = all_ + other.statistics  # type: ignore[union-attr]  # none of them is CVODE
         return all_
 
     @property
@@ -117,7 +124,7 @@ class SolvedUnit:
 
     def inputs_at(self, t: float) -> list[Any]:
         """The value of every input cell at `t`, as the courses have it that were handed over last."""
-        return list(self._courses.at(t))
+        return list(self._trajectories.at(t))
 
     def put(self, state: Sequence[float]) -> None:
         """Other states from now on: for those who ask what would be if."""
@@ -125,7 +132,7 @@ class SolvedUnit:
         self._cached = None
 
     def _rhs(self, t: float, x: list[float]) -> Sequence[float]:
-        return self._is.derivatives(t, x, self._courses.at(t))
+        return self._is.derivatives(t, x, self._trajectories.at(t))
 
     def counted(self, allowance: Allowance) -> None:
         """Let evaluations of the derivatives count from now on."""
@@ -148,7 +155,7 @@ class SolvedUnit:
             raise ModelError(f"there is no output '{port}'. {hint}") from None
 
     def _outputs(self) -> dict[str, Signal]:
-        cells = self._is.compute(self.time, self._x, self._courses.at(self.time))
+        cells = self._is.compute(self.time, self._x, self._trajectories.at(self.time))
         values: dict[str, Signal] = {}
         first = 0
         for port, deliver in self._deliver:
@@ -166,12 +173,12 @@ class SolvedUnit:
             if self._is.slope is None:
                 raise ModelError("it does not know its slopes")
             self._slopes[pair] = self._is.slope(output, input)
-        return self._slopes[pair](self.time, self._x, self._courses.at(self.time))
+        return self._slopes[pair](self.time, self._x, self._trajectories.at(self.time))
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
         """From now on the input is Σ coefficients[k]·(t - now)**k."""
         try:
-            self._courses.set(port, self.time, coefficients)
+            self._trajectories.set(port, self.time, coefficients)
         except KeyError:
             self._tune(port, coefficients)
             return
@@ -219,7 +226,7 @@ class SolvedUnit:
         warm = (self._solver.h,) if isinstance(self._solver, Adaptive) else ()
         if isinstance(self._solver, Multistep):
             self._solver.forget()  # its past cannot be saved: go on as one that is set back would
-        return (self.time, *self._x, *warm, *self._courses.pack())
+        return (self.time, *self._x, *warm, *self._trajectories.pack())
 
     def restore(self, token: Token) -> None:
         """Set back to what `save` gave."""
@@ -229,7 +236,7 @@ class SolvedUnit:
         if isinstance(self._solver, Adaptive):
             self._solver.h, *rest = rest  # type: ignore[assignment]
             self._solver.last = None
-        self._courses.unpack(rest)
+        self._trajectories.unpack(rest)
         self._cached = None
 
     def to_bytes(self, token: Token) -> bytes:

@@ -1,6 +1,6 @@
-// See crossing.hpp. Where the machine is busy, the system likes to put both threads on one core, where each would wait
+// See core_latency.hpp. Where the machine is busy, the system likes to put both threads on one core, where each would wait
 // for its time slice to end. So they are told where to be, as far as the system can be told.
-#include "crossing.hpp"
+#include "core_latency.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -82,7 +82,7 @@ bool work(void* self, std::size_t core, std::int32_t row) {
 
 }  // namespace
 
-double crossing_seconds(double seconds) {
+double core_latency(double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto since = [](Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); };
   const Shares shares = in_turns();

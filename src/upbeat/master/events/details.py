@@ -18,10 +18,10 @@ from upbeat.core.ports import Kind, Port
 from upbeat.master.events.conditions import Fall, back_to_zero
 from upbeat.master.inputs.derivatives import rate
 from upbeat.master.port_registers import End
-from upbeat.master.program import AT, HEAD, LANDED, Block, Changed, Let, Reg, Story
+from upbeat.master.program import AT, HEAD, LANDED, Block, Changed, EventDetails, Let, Reg
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import Sight, Watched, behind, named, sights, watchers
+from upbeat.scenario.events.watcher import ObservedEvent, Watched, behind, named, observed_events, watchers
 from upbeat.units.equations.arranging import changeable
 from upbeat.units.equations.data import Equations
 from upbeat.units.process import bare
@@ -37,18 +37,18 @@ _PARTIAL = {Op.DIV, Op.POW, Op.MOD, Op.SQRT, Op.LOG, Op.LOG10, Op.ASIN, Op.ACOS}
 """What is not a number for some numbers."""
 
 
-class Stories:
+class EventDetailsWriter:
     """The stories of all events between units, by the port that sends them. `sent` are its registers."""
 
     def __init__(self, wiring: Wiring, sent: Mapping[End, Reg]) -> None:
         self._wiring = wiring
         self._sent = sent
         self._kept: dict[str, Reg] = {}  # by the name of an output cell: what it was
-        self._told: dict[End, tuple[Story, Block]] = {}
+        self._details: dict[End, tuple[EventDetails, Block]] = {}
         self.undefined: dict[str, Reg] = {}
         """Where the time is at which a condition of an event was first seen not to be a number."""
         self._defined: list[Let] = []
-        seen = list(sights(wiring.scenario))
+        seen = list(observed_events(wiring.scenario))
         if not seen:
             return
         self._since = wiring.registers.new("since")
@@ -60,20 +60,20 @@ class Stories:
             for source in dict.fromkeys(sender.source for sender in connection.senders):
                 self._takers.setdefault(source, []).append((connection.unit, connection.port))
         looking = watchers(scenario.units)
-        self._tellers = {
+        self._reporting = {
             unit for (unit, _), takers in self._takers.items() if any(taker in looking for taker, _ in takers)
         }
-        for sight in seen:
-            self._told[sight.place] = self._story(sight)
+        for observed in seen:
+            self._details[observed.place] = self._written(observed)
 
     @property
     def mark(self) -> Block:
         """From here on it is not the course of a step that makes conditions true."""
-        return (Let(self._since, Cell(self._wiring.now)),) if self._told else ()
+        return (Let(self._since, Cell(self._wiring.now)),) if self._details else ()
 
     def after(self, unit: str) -> Block:
         """What follows when a unit has jumped. One that only tells a watcher to look has changed nothing."""
-        return self.mark if self._told and unit not in self._tellers else ()
+        return self.mark if self._details and unit not in self._reporting else ()
 
     @property
     def keep(self) -> Block:
@@ -81,13 +81,13 @@ class Stories:
         kept = (Let(to, self._wiring.names[name]) for name, to in self._kept.items())
         return (*self.mark, *kept, *self._defined)
 
-    def of(self, end: End) -> Story | None:
+    def of(self, end: End) -> EventDetails | None:
         """The story of what is sent from there, if it is an event between units."""
-        return self._told[end][0] if end in self._told else None
+        return self._details[end][0] if end in self._details else None
 
-    def tell(self, end: End) -> Block:
+    def compute(self, end: End) -> Block:
         """What puts the story of an event together."""
-        return self._told[end][1]
+        return self._details[end][1]
 
     def close(self, end: End) -> Block:
         """What follows when it has been told: the prediction has come true."""
@@ -99,16 +99,16 @@ class Stories:
 
     # ---------------------------------------------------------------- one event
 
-    def _story(self, sight: Sight) -> tuple[Story, Block]:
+    def _written(self, observed: ObservedEvent) -> tuple[EventDetails, Block]:
         wiring, scenario = self._wiring, self._wiring.scenario
-        label, conditions = scenario.column(*sight.place), sight.conditions
+        label, conditions = scenario.column(*observed.place), observed.conditions
         self._doubt(label, conditions)
-        changes = list(self._changes(sight.watcher, sight.event))
+        changes = list(self._changes(observed.watcher, observed.event))
         owners = behind(scenario, named(conditions)) | {owner for owner, _, _, _ in changes}
         concerned = sorted(owners.difference(scenario.added_units), key=self._places.__getitem__)
         size = HEAD + sum(2 * changed.port.cells for *_, changed in changes)
         to = wiring.registers.new(f"{label}′story", size=size)
-        predicted = self._predicted(sight.place)
+        predicted = self._predicted(observed.place)
         lets = [
             *self._landing(label, conditions, to + LANDED),
             *(Let(to + AT + k, _NEVER if predicted is None else Cell(predicted + k)) for k in range(2)),
@@ -120,7 +120,7 @@ class Stories:
                     lets.append(Let(at, ZERO if first is None else Cell(first + i)))
                     at += 1
         units = tuple(wiring.called(owner) for owner in concerned)
-        return Story(to, units, tuple(changed for *_, changed in changes)), tuple(lets)
+        return EventDetails(to, units, tuple(changed for *_, changed in changes)), tuple(lets)
 
     def _doubt(self, label: str, conditions: Sequence[Expr]) -> None:
         """Look at every step whether conditions are numbers, if that depends: nothing else would tell."""

@@ -1,5 +1,5 @@
-// See slate.hpp. On Linux a side sleeps on the word itself (futex); elsewhere it looks again and again.
-#include "slate.hpp"
+// See shared_page.hpp. On Linux a side sleeps on the word itself (futex); elsewhere it looks again and again.
+#include "shared_page.hpp"
 
 #include <sys/mman.h>
 
@@ -16,11 +16,11 @@
 
 namespace upbeat {
 
-std::shared_ptr<Slate> mapped(int file, std::uint64_t size) {
-  if (size <= sizeof(Slate)) return nullptr;
+std::shared_ptr<SharedPage> mapped(int file, std::uint64_t size) {
+  if (size <= sizeof(SharedPage)) return nullptr;
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) return nullptr;
-  return {static_cast<Slate*>(memory), [size](Slate* slate) { munmap(slate, size); }};
+  return {static_cast<SharedPage*>(memory), [size](SharedPage* page) { munmap(page, size); }};
 }
 
 #if defined(__linux__)

@@ -95,7 +95,7 @@ def test_it_means_the_same_to_every_coupling(
     way, pace = COUPLINGS[coupling]
     settings: dict[str, Any] = {"coupling": way, "pace": pace, "until": 6.0, "engine": engine}
     left = up.simulate(plant(), **settings)
-    monkeypatch.setattr(masters, "standing", lambda wiring, steps: frozenset())
+    monkeypatch.setattr(masters, "idle", lambda wiring, steps: frozenset())
     moved = up.simulate(plant(), **settings)
     assert left.names == moved.names
     assert all((left[name] == moved[name]).all() for name in left.names)

@@ -18,12 +18,12 @@ inline std::size_t cells_in(const std::vector<PortTables>& ports) {
   return cells;
 }
 
-class Courses {
+class InputTrajectories {
  public:
   static constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
 
   // `start` has the start value of every cell.
-  Courses(const std::vector<PortTables>& ports, const std::vector<double>& start, double time) {
+  InputTrajectories(const std::vector<PortTables>& ports, const std::vector<double>& start, double time) {
     std::size_t cell = 0;
     for (const PortTables& port : ports) {
       const auto cells = static_cast<std::size_t>(port.cells);
@@ -43,14 +43,14 @@ class Courses {
   // all inputs, become those at `time`.
   void set(std::size_t input, double time, const Cell* coefficients, int count, double* values) {
     const Input& set = inputs_[input];
-    double* const course = state_.data() + set.state;
-    const bool was_moving = course[1] != 1.0;
+    double* const trajectory = state_.data() + set.state;
+    const bool was_moving = trajectory[1] != 1.0;
     const std::int32_t total = count * set.port.cells;
-    course[0] = time;
-    course[1] = count;
-    for (std::int32_t i = 0; i < total; ++i) course[2 + i] = to_double(coefficients[i], set.port.kind);
+    trajectory[0] = time;
+    trajectory[1] = count;
+    for (std::int32_t i = 0; i < total; ++i) trajectory[2 + i] = to_double(coefficients[i], set.port.kind);
     const std::int32_t all = static_cast<std::int32_t>(rows) * set.port.cells;
-    for (std::int32_t i = total; was_moving && i < all; ++i) course[2 + i] = 0.0;
+    for (std::int32_t i = total; was_moving && i < all; ++i) trajectory[2 + i] = 0.0;
     moving_ += static_cast<int>(count != 1) - static_cast<int>(was_moving);
     evaluate(set, time, values);
   }
@@ -98,12 +98,12 @@ class Courses {
 
   // By Horner's rule.
   void evaluate(const Input& input, double time, double* values) const {
-    const double* const course = state_.data() + input.state;
-    const auto count = static_cast<std::int32_t>(course[1]);
-    const double tau = time - course[0];
+    const double* const trajectory = state_.data() + input.state;
+    const auto count = static_cast<std::int32_t>(trajectory[1]);
+    const double tau = time - trajectory[0];
     const std::int32_t cells = input.port.cells;
     for (std::int32_t i = 0; i < cells; ++i) {
-      const double* coefficient = course + 2 + (count - 1) * cells + i;
+      const double* coefficient = trajectory + 2 + (count - 1) * cells + i;
       double value = *coefficient;
       for (std::int32_t k = 1; k < count; ++k) {
         coefficient -= cells;

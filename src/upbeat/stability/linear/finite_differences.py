@@ -16,7 +16,7 @@ import numpy as np
 from upbeat.core.errors import FAULTS, InvalidInput, StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.stability.linear.flows import ROUNDING, Flow, Moving, best_slopes
-from upbeat.stability.linear.forms import Array, Moved, NoMatrix, Rows, differ
+from upbeat.stability.linear.forms import Array, DynamicLinearUnit, NoMatrix, Rows, differ
 
 # ----------------------------------------------------------------------------------------------------
 # The states of a unit in its own tokens: the numbers in what `save` gives, less those that are no states.
@@ -270,13 +270,13 @@ class Tokens:
         wanted = dict(zip(self._paths, values, strict=True))
         self._unit.restore(rebuilt(self._unit.save(), wanted))
 
-    def apart(self) -> tuple[dict[Path, float], dict[Path, Any]]:
+    def remainder(self) -> tuple[dict[Path, float], dict[Path, Any]]:
         """What is not among the states, and must not depend on them."""
         look = Look(self._unit.save())
         numbers = {p: look.numbers[p] for p in (*self._steady, *self._whole) if p in look.numbers}
         return numbers, {p: v for p, v in look.others.items() if p not in self._fed}
 
-    def check_apart(self, one: tuple[Any, Any], two: tuple[Any, Any]) -> None:
+    def check_remainder(self, one: tuple[Any, Any], two: tuple[Any, Any]) -> None:
         """That moving a state or an input has not moved what is left out of them."""
         for p, value in one[0].items():
             if not _same(value, two[0].get(p, np.nan)):
@@ -432,7 +432,7 @@ COUNTED = 32
 """So many steps in a row are tried where something counts them."""
 FAINT = 1e-7
 """States that move so little, beside the others, cannot be told apart."""
-Course = tuple[float, list[Signal]]
+Trajectory = tuple[float, list[Signal]]
 
 
 class Handle(Protocol):
@@ -447,11 +447,11 @@ class Handle(Protocol):
 
     def write(self, values: Sequence[float]) -> None: ...
 
-    def apart(self) -> Any:
+    def remainder(self) -> Any:
         """What is to be seen beside the states, and must not depend on them."""
         ...
 
-    def check_apart(self, one: Any, two: Any) -> None:
+    def check_remainder(self, one: Any, two: Any) -> None:
         """That it does not: `NoMatrix` if it does."""
         ...
 
@@ -469,15 +469,15 @@ class Handle(Protocol):
         ...
 
 
-class Apart:
+class StatesOnly:
     """A handle that tells of nothing beside the states."""
 
     counts = False
 
-    def apart(self) -> Any:
+    def remainder(self) -> Any:
         return None
 
-    def check_apart(self, one: Any, two: Any) -> None:
+    def check_remainder(self, one: Any, two: Any) -> None:
         pass
 
     def later(self, t: float, to: float, steps: float) -> None:
@@ -487,7 +487,7 @@ class Apart:
         pass
 
 
-class Untold(Apart):
+class NoStates(StatesOnly):
     """A handle for units that tell of no states: all right for those that have none."""
 
     labels: tuple[str, ...] = ()
@@ -504,7 +504,7 @@ class Untold(Apart):
         raise NotImplementedError  # `writable` says so
 
 
-class Tried(Moved):
+class DifferencedUnit(DynamicLinearUnit):
     """Finds derivatives by moving states and inputs a little, and setting the unit back after it."""
 
     linear = False
@@ -516,7 +516,7 @@ class Tried(Moved):
         unit: Any,
         ports: Sequence[Port],
         handle: Handle,
-        courses: Mapping[str, Callable[[], Course | None]],
+        trajectories: Mapping[str, Callable[[], Trajectory | None]],
         step: float,
         sizes: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -527,7 +527,7 @@ class Tried(Moved):
         self._given_out = [port for port in real if port.causality is Causality.OUTPUT]
         super().__init__(handle.labels, inputs, self._given_out)
         self._name, self._unit, self._handle, self._step = name, unit, handle, step
-        self._given, self._ports = courses, inputs
+        self._given, self._ports = trajectories, inputs
         self._time = self._doubt = 0.0
         self._known: tuple[Array, Array] | None = None
         self._fitted: tuple[Array, Array] | None = None
@@ -576,12 +576,12 @@ class Tried(Moved):
         outputs = []
         for away in (0.0, 1.0):
             self._unit.restore(left)
-            courses = {port.name: self._course(port, t) for port in self._ports}
+            trajectories = {port.name: self._trajectory(port, t) for port in self._ports}
             for port in self._ports:
-                self._set(port, [[row[0] + away] for row in courses[port.name]])
+                self._set(port, [[row[0] + away] for row in trajectories[port.name]])
             self._unit.advance(t, to, False)
             for port in self._ports:
-                self._set(port, [[row[0]] for row in courses[port.name]])
+                self._set(port, [[row[0]] for row in trajectories[port.name]])
             outputs.append(self._outputs_now())
         self._unit.restore(after)
         largest = float(np.abs(outputs).max(initial=0.0))
@@ -600,13 +600,13 @@ class Tried(Moved):
             cells += [float(value)] if port.size is None else [float(v) for v in value]
         return np.array(cells)
 
-    def _course(self, port: Port, t: float) -> list[list[float]]:
+    def _trajectory(self, port: Port, t: float) -> list[list[float]]:
         """The coefficients of each cell of an input around `t`."""
         known = self._given[port.name]()
         if known is None:
             return [[float(value)] for value in port.initial]
-        origin, course = known
-        rows: list[Any] = [[c] if port.size is None else list(c) for c in course]  # type: ignore[arg-type]
+        origin, trajectory = known
+        rows: list[Any] = [[c] if port.size is None else list(c) for c in trajectory]  # type: ignore[arg-type]
         moved: Array = Moving(((0, len(rows)),)).shifted(t - origin) @ np.array(rows, dtype=np.float64)
         return [[float(value) for value in row] for row in moved.T]
 
@@ -621,16 +621,18 @@ class Tried(Moved):
         columns: list[Array] = []
         number = 0
         for port in self._ports:
-            course = self._course(port, t)
+            trajectory = self._trajectory(port, t)
             for cell in range(port.cells):
                 for order in range(count[number]):
 
                     def move(side: float, port: Port = port, cell: int = cell, order: int = order) -> None:
-                        moved = [list(row) + [0.0] * (order + 1 - len(row)) for row in self._course(port, t)]
+                        moved = [
+                            list(row) + [0.0] * (order + 1 - len(row)) for row in self._trajectory(port, t)
+                        ]
                         moved[cell][order] += side
                         self._set(port, moved)
 
-                    value = course[cell][0]
+                    value = trajectory[cell][0]
                     columns.append(self._slope(token, self._size(port, value), value, move, result))
                 number += 1
         self._unit.restore(token)
@@ -708,10 +710,10 @@ class Tried(Moved):
 
         def advanced() -> Array:
             self._unit.advance(t, to, False)
-            apart = self._handle.apart()
+            remainder = self._handle.remainder()
             if usual:
-                self._handle.check_apart(usual[0], apart)
-            usual.append(apart)
+                self._handle.check_remainder(usual[0], remainder)
+            usual.append(remainder)
             return np.array(self._handle.read())
 
         try:
@@ -743,7 +745,7 @@ class Tried(Moved):
             if later:
                 self._handle.later(t, t + step, later)
             if moved is not None:
-                self._set(moved, [[row[0] + by * (1.0 + abs(row[0]))] for row in self._course(moved, t)])
+                self._set(moved, [[row[0] + by * (1.0 + abs(row[0]))] for row in self._trajectory(moved, t)])
             columns: list[Array] = []
 
             def advanced() -> Array:
@@ -798,17 +800,17 @@ class Tried(Moved):
             for k in range(length):
                 place = 0
                 for port in self._ports:
-                    course = self._course(port, t)
+                    trajectory = self._trajectory(port, t)
                     for cell in range(port.cells):
-                        course[cell] = [course[cell][0] + moved[k, place]]
+                        trajectory[cell] = [trajectory[cell][0] + moved[k, place]]
                         place += 1
-                    self._set(port, [row[:1] for row in course])
+                    self._set(port, [row[:1] for row in trajectory])
                 outputs.append(self._outputs_now())
                 unit.advance(t + k * h, t + (k + 1) * h, False)
                 states.append(np.array(self._handle.read()))
             return states, outputs
 
-        sizes = np.array([self._size(p, cell[0]) for p in self._ports for cell in self._course(p, t)])
+        sizes = np.array([self._size(p, cell[0]) for p in self._ports for cell in self._trajectory(p, t)])
         ways = [sizes * turn.uniform(-1.0, 1.0, (length, self._cells)) for _ in range(runs)]
         base = run(np.zeros((length, self._cells)))
         unit.restore(token)
@@ -871,7 +873,7 @@ SAME_STATE = 1e-9
 """What differs by more, relatively, is not the same again."""
 
 
-class Told:
+class NamedErrors:
     """A unit whose errors say that they are its own, and in which call; `advice` comes after that."""
 
     def __init__(self, name: str, unit: Any, advice: str = "") -> None:

@@ -1,6 +1,6 @@
 // Two processes, one call at a time: the memory that both see, and how each waits for its turn.
 //
-// The one whose turn it is may read and write all of the slate; the other only looks at what is atomic. It looks for
+// The one whose turn it is may read and write all of the shared page; the other only looks at what is atomic. It looks for
 // some microseconds, because most answers come that fast, then lets others have the core, then sleeps in
 // the kernel and is woken. Where there is a single core for both, it sleeps at once.
 #pragma once
@@ -34,8 +34,8 @@ enum class Command : std::int32_t {
 };
 
 // A cache line of its own: a question or an answer without payload moves one line between two cores. Fresh
-// memory, all zero, is a slate at which it is the client's turn.
-struct alignas(64) Slate {
+// memory, all zero, is a shared page at which it is the client's turn.
+struct alignas(64) SharedPage {
   std::atomic<std::uint32_t> turn;
   std::atomic<std::uint32_t> asleep[2];  // by side
   std::atomic<std::uint32_t> records;    // how many log records the server's process has written
@@ -61,17 +61,17 @@ struct alignas(64) Slate {
     std::uint32_t serial;
   };
   Answer answer() const {
-    const volatile Slate& seen = *this;
+    const volatile SharedPage& seen = *this;
     return {seen.status, seen.a, seen.y, seen.size, seen.serial};
   }
 
   unsigned char* payload() { return reinterpret_cast<unsigned char*>(this + 1); }
 };
-static_assert(sizeof(Slate) == 64, "the two sides must agree on where things are");
+static_assert(sizeof(SharedPage) == 64, "the two sides must agree on where things are");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "a lock would not be shared");
 
-// The slate at the beginning of a file of so many bytes that lies in memory; null if it cannot be reached.
-std::shared_ptr<Slate> mapped(int file, std::uint64_t size);
+// The shared page at the beginning of a file of so many bytes that lies in memory; null if it cannot be reached.
+std::shared_ptr<SharedPage> mapped(int file, std::uint64_t size);
 
 // How many cores this process may use now: not all that there are, if it is pinned to some.
 unsigned usable_cores();
@@ -107,18 +107,18 @@ struct Patience {
 };
 
 // Hands the turn to the other side.
-inline void hand_over(Slate& slate, Side to) {
-  slate.turn.store(static_cast<std::uint32_t>(to), std::memory_order_seq_cst);
-  if (slate.asleep[static_cast<std::size_t>(to)].load(std::memory_order_seq_cst)) wake(slate.turn);
+inline void hand_over(SharedPage& page, Side to) {
+  page.turn.store(static_cast<std::uint32_t>(to), std::memory_order_seq_cst);
+  if (page.asleep[static_cast<std::size_t>(to)].load(std::memory_order_seq_cst)) wake(page.turn);
 }
 
 // Waits until it is `own`'s turn. Where that takes long, `going_on` is asked now and then; if it says false,
 // so does this.
 template <class Check>
-bool await_turn(Slate& slate, Side own, const Patience& patience, Check going_on) {
+bool await_turn(SharedPage& page, Side own, const Patience& patience, Check going_on) {
   using Clock = std::chrono::steady_clock;
   const auto mine = static_cast<std::uint32_t>(own);
-  const auto there = [&] { return slate.turn.load(std::memory_order_acquire) == mine; };
+  const auto there = [&] { return page.turn.load(std::memory_order_acquire) == mine; };
   if (there()) return true;
   const Clock::time_point began = Clock::now();
   if (patience.looking.count() > 0) {
@@ -133,11 +133,11 @@ bool await_turn(Slate& slate, Side own, const Patience& patience, Check going_on
     std::this_thread::yield();
     if (there()) return true;
   }
-  std::atomic<std::uint32_t>& asleep = slate.asleep[static_cast<std::size_t>(own)];
+  std::atomic<std::uint32_t>& asleep = page.asleep[static_cast<std::size_t>(own)];
   for (;;) {
     asleep.store(1, std::memory_order_seq_cst);  // before looking again: whoever hands over now sees it
-    const std::uint32_t seen = slate.turn.load(std::memory_order_seq_cst);
-    if (seen != mine) sleep_on(slate.turn, seen, patience.sleeping);
+    const std::uint32_t seen = page.turn.load(std::memory_order_seq_cst);
+    if (seen != mine) sleep_on(page.turn, seen, patience.sleeping);
     asleep.store(0, std::memory_order_seq_cst);
     if (there()) return true;
     if (!going_on()) return there();

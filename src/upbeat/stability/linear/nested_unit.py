@@ -18,13 +18,22 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.nesting.unit import Running
 from upbeat.master.program import Block, Program
 from upbeat.scenario.merging.inline import path_of
-from upbeat.stability.linear.forms import Array, Beside, Course, Entry, Extended, Forms, Rows, extended
+from upbeat.stability.linear.forms import (
+    Array,
+    Entry,
+    Extended,
+    Forms,
+    LinearUnit,
+    Rows,
+    Trajectory,
+    extended,
+)
 
 # ----------------------------------------------------------------------------------------------------
 # Where a machine stands: the values and the rows of its extended state, in the order of its entries.
 
 
-class Standing:
+class ExtendedState:
     """The extended state of `machine`, which is `forms` or its neighbour; rows are those of `forms`."""
 
     def __init__(
@@ -34,10 +43,10 @@ class Standing:
         extended: Extended,
         forms: Forms,
         machine: Interpreter,
-        besides: Mapping[str, Beside],
+        linear_units: Mapping[str, LinearUnit],
     ) -> None:
         self._now, self._extended = program.now, extended
-        self._forms, self._machine, self._besides = forms, machine, besides
+        self._forms, self._machine, self._linear_units = forms, machine, linear_units
         self._sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
 
     @property
@@ -48,11 +57,11 @@ class Standing:
 
     def values(self) -> Array:
         """The extended state; inputs that are held are taken from `forms`."""
-        own = [value for one in self._besides.values() for value in one.values()]
+        own = [value for one in self._linear_units.values() for value in one.values()]
         held = []
         for one in self._extended.inputs:
-            origin, course = self._forms.courses[one.unit, one.port]
-            cell = [c if isinstance(c, (int, float)) else c[one.cell] for c in course]
+            origin, trajectory = self._forms.trajectories[one.unit, one.port]
+            cell = [c if isinstance(c, (int, float)) else c[one.cell] for c in trajectory]
             held.append(_shifted(np.array(cell, dtype=float), self._time - origin, one.order))
         cells = [float(self._machine.read(cell)) for cell in self._extended.cells]
         return np.array([*own, *held, *cells])
@@ -60,12 +69,12 @@ class Standing:
     def put(self, values: Array) -> None:
         """Another extended state."""
         self.put_states(values)
-        courses: dict[tuple[str, str], dict[int, list[float]]] = {}
+        trajectories: dict[tuple[str, str], dict[int, list[float]]] = {}
         count = len(self._extended.states)
         for number, held in enumerate(self._extended.inputs, count):
-            rows = courses.setdefault((held.unit, held.port), {})
+            rows = trajectories.setdefault((held.unit, held.port), {})
             rows.setdefault(held.order, []).append(float(values[number]))
-        for (unit, port), rows in courses.items():
+        for (unit, port), rows in trajectories.items():
             size = self._sizes[unit, port]
             given: list[Signal] = [rows[k][0] if size is None else tuple(rows[k]) for k in sorted(rows)]
             self._machine.set_input(unit, port, *given)
@@ -75,7 +84,7 @@ class Standing:
     def put_states(self, values: Array) -> None:
         """Other states of units; what else `values` may hold is left alone."""
         first = 0
-        for one in self._besides.values():
+        for one in self._linear_units.values():
             own = len(one.entries)
             one.put(values[first : first + own].tolist())
             first += own
@@ -98,16 +107,18 @@ class Standing:
         forms = self._forms
         forms.rows.clear()
         first = 0
-        for one in self._besides.values():
+        for one in self._linear_units.values():
             count = len(one.entries)
             one.begin(rows[first : first + count])
             first += count
-        courses: dict[tuple[str, str], dict[int, list[Array]]] = {}
+        trajectories: dict[tuple[str, str], dict[int, list[Array]]] = {}
         for held in self._extended.inputs:
-            courses.setdefault((held.unit, held.port), {}).setdefault(held.order, []).append(rows[first])
+            trajectories.setdefault((held.unit, held.port), {}).setdefault(held.order, []).append(rows[first])
             first += 1
-        for (unit, port), given in courses.items():
-            self._besides[unit].give(port, self._time, [np.array(given[order]) for order in sorted(given)])
+        for (unit, port), given in trajectories.items():
+            self._linear_units[unit].give(
+                port, self._time, [np.array(given[order]) for order in sorted(given)]
+            )
         for cell in self._extended.cells:
             forms.rows[cell] = rows[first]
             first += 1
@@ -116,14 +127,14 @@ class Standing:
         """What each entry depends on, after it."""
         matrix = np.zeros((self._extended.size, columns))
         first = 0
-        for one in self._besides.values():
+        for one in self._linear_units.values():
             count = len(one.entries)
             matrix[first : first + count] = one.states()
             first += count
         for held in self._extended.inputs:
-            course = self._besides[held.unit].course(held.port)
-            if course is not None:
-                origin, rows = course
+            trajectory = self._linear_units[held.unit].trajectory(held.port)
+            if trajectory is not None:
+                origin, rows = trajectory
                 tau = self._time - origin
                 for order in range(held.order, len(rows)):
                     part = rows[order]
@@ -157,10 +168,10 @@ STEP = "step"
 """The block inside that paces with steps of one size choose."""
 
 
-class Boxed:
+class NestedLinearUnit:
     """What the outer machine sees of the linear part of a nested scenario.
 
-    `machine` is `forms` or its neighbour, `besides` are those of its units. `shown`: whether what it gives
+    `machine` is `forms` or its neighbour, `linear_units` those of its units. `shown`: whether what it gives
     out may be asked for before it has moved on; then these values are taken over from step to step, too.
     """
 
@@ -169,29 +180,29 @@ class Boxed:
         inside: Running,
         forms: Forms,
         machine: Interpreter,
-        besides: Mapping[str, Beside],
+        linear_units: Mapping[str, LinearUnit],
         *,
         shown: bool,
     ) -> None:
         program, models = inside.program, inside.scenario.units
-        self._inside, self._forms, self._besides, self._free = inside, forms, besides, inside.free
-        self.linear = all(one.linear for one in besides.values())
+        self._inside, self._forms, self._linear_units, self._free = inside, forms, linear_units, inside.free
+        self.linear = all(one.linear for one in linear_units.values())
         outputs = [program.columns[output.port.name] for output in inside.scenario.outputs] if shown else []
         self._extended = extended(
             program,
             models,
             # After an input was set, values are exchanged once more before the next step.
             inside_blocks(inside),
-            {unit: one.entries for unit, one in besides.items()},
+            {unit: one.entries for unit, one in linear_units.items()},
             {unit: path_of(inside.scenario, unit) for unit in models},
             [one.register + i for one in outputs for i in range(one.cells)],
         )
-        self._standing = Standing(program, models, self._extended, forms, machine, besides)
+        self._state = ExtendedState(program, models, self._extended, forms, machine, linear_units)
         self._columns = 0
 
     @property
     def accuracy(self) -> float:
-        return max((one.accuracy for one in self._besides.values()), default=0.0)
+        return max((one.accuracy for one in self._linear_units.values()), default=0.0)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -200,18 +211,18 @@ class Boxed:
 
     def begin(self, states: Array) -> None:
         self._columns = states.shape[1]
-        self._standing.seed(states)
+        self._state.seed(states)
 
     def states(self) -> Array:
-        return self._standing.rows(self._columns)
+        return self._state.rows(self._columns)
 
     def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
         unit, inner = self._free[port]
-        self._besides[unit].give(inner.name, time, rows)
+        self._linear_units[unit].give(inner.name, time, rows)
 
-    def course(self, port: str) -> Course | None:
+    def trajectory(self, port: str) -> Trajectory | None:
         unit, inner = self._free[port]
-        return self._besides[unit].course(inner.name)
+        return self._linear_units[unit].trajectory(inner.name)
 
     def read(self, port: str) -> Rows:
         shown = self._inside.program.columns[port]
@@ -234,7 +245,7 @@ class Boxed:
     ) -> Sequence[float] | None:
         ends = [self._free[port] for port in driven]
         tried: list[float] = []
-        for unit, one in self._besides.items():
+        for unit, one in self._linear_units.items():
             found = one.alike(now, step, [inner.name for of, inner in ends if of == unit], later)
             if found is None:
                 return None
@@ -242,21 +253,21 @@ class Boxed:
         return tried
 
     def save(self) -> Any:
-        return dict(self._forms.rows), {unit: one.save() for unit, one in self._besides.items()}
+        return dict(self._forms.rows), {unit: one.save() for unit, one in self._linear_units.items()}
 
     def restore(self, token: Any) -> None:
         rows, units = token
         self._forms.rows.clear()
         self._forms.rows.update(rows)
         for unit, kept in units.items():
-            self._besides[unit].restore(kept)
+            self._linear_units[unit].restore(kept)
 
     def values(self) -> list[float]:
-        found: list[float] = self._standing.values().tolist()
+        found: list[float] = self._state.values().tolist()
         return found
 
     def put(self, values: Sequence[float]) -> None:
-        self._standing.put(np.array(values))
+        self._state.put(np.array(values))
 
 
 def inside_blocks(inside: Running) -> list[Block]:

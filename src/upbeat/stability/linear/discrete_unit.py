@@ -17,20 +17,20 @@ from upbeat.core.expr import Apply, Expr, Name, Number, Op, differentiate, fold,
 from upbeat.core.expr.nodes import Inner, Leaf
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
-from upbeat.stability.linear.flows import Flow, Moving
-from upbeat.stability.linear.forms import Array, Moved, NoMatrix, Rows, _at
-from upbeat.stability.linear.tried import (
+from upbeat.stability.linear.finite_differences import (
     ACCURACY,
-    Course,
+    DifferencedUnit,
     Look,
+    NamedErrors,
     Path,
     Tokens,
-    Told,
-    Tried,
+    Trajectory,
     called,
     leaves,
     rebuilt,
 )
+from upbeat.stability.linear.flows import Flow, Moving
+from upbeat.stability.linear.forms import Array, DynamicLinearUnit, NoMatrix, Rows, _at
 from upbeat.units.discrete.devs import DevsUnit
 from upbeat.units.discrete.model import NEVER, Discrete
 from upbeat.units.discrete.unit import DiscreteUnit
@@ -73,7 +73,7 @@ class Kept:
             ]
         elif isinstance(unit, Sampled):
             # What it holds, and what the unit inside remembers from sample to sample, its inputs among it.
-            inner = Tokens(name, Told(name, unit.inside), model.ports, unit.time, unit.period)
+            inner = Tokens(name, NamedErrors(name, unit.inside), model.ports, unit.time, unit.period)
             held = [(3, port.name) for port in model.ports if (3, port.name) in Look(token).numbers]
             self.paths = [*held, *((4, *path) for path in inner.remembered)]
             self._apart = [(1,), *((4, *path) for path in inner.steady)]
@@ -119,7 +119,7 @@ class Kept:
             path: value for path, value in Look(token).others.items() if path[0] == "state"
         }
 
-    def apart(self) -> tuple[Any, ...]:
+    def remainder(self) -> tuple[Any, ...]:
         token = self._unit.save()
         look = Look(token)
         others = {path: value for path, value in look.others.items() if path[0] != "events"}
@@ -135,7 +135,7 @@ class Kept:
         }
         return self._unit.due(), (token.since, token.until), others, fixed, tuple(numbers)
 
-    def check_apart(self, one: Any, two: Any) -> None:
+    def check_remainder(self, one: Any, two: Any) -> None:
         if one[0] != two[0]:
             raise NoMatrix(
                 f"when '{self._name}' has its next event depends on the states or inputs, so that events do "
@@ -187,13 +187,15 @@ def _by_the_clock(discrete: Discrete) -> bool:
     changes = [pair for mode in discrete.modes for pair in (*mode.internal, *mode.external)]
     real = {variable.name for variable in discrete.variables if variable.kind is Kind.REAL}
 
-    def told(node: Inner, args: list[bool]) -> bool:
+    def timed(node: Inner, args: list[bool]) -> bool:
         """Whether a sum, or one of several values, has the time in it: not what they are chosen by."""
         if isinstance(node, Apply) and node.op is Op.WHERE:
             return any(args[1:])
         return isinstance(node, Apply) and node.op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX) and any(args)
 
-    times = {to for to, value in changes if to in real and fold(value, lambda leaf: leaf == Name(TIME), told)}
+    times = {
+        to for to, value in changes if to in real and fold(value, lambda leaf: leaf == Name(TIME), timed)
+    }
 
     def goes(expression: Expr) -> _Clock:
         def leaf(node: Leaf) -> _Clock:
@@ -240,7 +242,7 @@ def _together(node: Inner, args: list[_Clock]) -> _Clock:
     return _Clock.OTHER if _Clock.GOES in kinds else _Clock.STILL
 
 
-class Jumping(Tried):
+class DiscreteLinearUnit(DifferencedUnit):
     """A discrete unit: rows of what it keeps change in jumps only."""
 
     def __init__(
@@ -248,26 +250,26 @@ class Jumping(Tried):
         name: str,
         unit: Any,
         model: Any,
-        courses: Mapping[str, Callable[[], Course | None]],
+        trajectories: Mapping[str, Callable[[], Trajectory | None]],
     ) -> None:
         real = [port for port in model.ports if port.kind is Kind.REAL]
         inputs = [port for port in real if port.causality is Causality.INPUT]
         self._given_out = [port for port in real if port.causality is Causality.OUTPUT]
         handle = Kept(name, unit, model)
-        Moved.__init__(self, handle.labels, inputs, self._given_out)
+        DynamicLinearUnit.__init__(self, handle.labels, inputs, self._given_out)
         self._name, self._unit, self._handle, self._step = name, unit, handle, 0.0
         self.kept = handle
-        self._given, self._ports = courses, inputs
+        self._given, self._ports = trajectories, inputs
         self._time = self._doubt = 0.0
         self._known, self._fitted = None, None
         self._pending: frozenset[str] = frozenset()
         self._events = {port.name for port in inputs if port.event}
         self._timed = isinstance(unit, DiscreteUnit) and _by_the_clock(getattr(model, "discrete", model))
-        self._inside: Tried | None = None
+        self._inside: DifferencedUnit | None = None
         if isinstance(unit, Sampled):
-            told = Told(name, unit.inside)
-            tokens = Tokens(name, told, model.ports, unit.time, unit.period)
-            self._inside = Tried(name, told, model.ports, tokens, courses, unit.period)
+            named = NamedErrors(name, unit.inside)
+            tokens = Tokens(name, named, model.ports, unit.time, unit.period)
+            self._inside = DifferencedUnit(name, named, model.ports, tokens, trajectories, unit.period)
 
     @property
     def slopes(self) -> float:
@@ -378,11 +380,11 @@ class Jumping(Tried):
 
     def struck(self, left: Any) -> None:
         after, now = self._unit.save(), self._time
-        usual = self._handle.apart()
+        usual = self._handle.remainder()
 
         def jumped() -> Array:
             self._unit.jump()
-            self._handle.check_apart(usual, self._handle.apart())
+            self._handle.check_remainder(usual, self._handle.remainder())
             return np.array(self._handle.read())
 
         whole = self.kept.whole()
@@ -394,12 +396,14 @@ class Jumping(Tried):
             self._unit.restore(after)
             self._time = now
         rows = by_state @ self._rows
-        for name, (origin, coefficients) in self._courses.items():
+        for name, (origin, coefficients) in self._trajectories.items():
             place, cells = self._inputs[name]
             if name not in self._events or name in self._pending:
                 rows = rows + by_input[:, place : place + cells] @ _at(coefficients, self._unit.time - origin)
         rows[whole] = 0.0
         self._rows, self._known = rows, None
-        self._courses = {name: course for name, course in self._courses.items() if name not in self._events}
+        self._trajectories = {
+            name: trajectory for name, trajectory in self._trajectories.items() if name not in self._events
+        }
         self._pending = frozenset()
         self._blur += self.slopes
