@@ -382,3 +382,26 @@ def test_check_names_the_adaptation_to_type() -> None:
     trace = made.run()
     assert trace["room.T"][-1] == pytest.approx(-0.5, rel=0.05)
     assert not any("sees only" in note for note in trace.notes)
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "verdict"),
+    [
+        ("p", "rate 4", "stable"),
+        ("c", "step_delay", "stable"),
+        ("c", "lazy on d", "locally stable"),
+        ("c", "lazy on d with tolerance = 0.01", "undecided"),  # small motions stay: 0.008 in the run
+        ("p", "restart on u with jump = 1e-3", "undecided"),  # lines below, held above
+        ("p", "fixed_step 0.07", "undecided"),  # one or two steps in one, by the time
+        ("p", "crossing 0.3 on y", "undecided"),
+    ],
+)
+def test_verdicts_know_what_is_linear(where: str, what: str, verdict: str) -> None:
+    """All of these were called stable without a word about where."""
+    plant = up.Ode({"x": "u"}, inputs=["u"], outputs={"y": "x"}, start={"x": 1.0})
+    control = up.Function(["d"], {"u": "-3*d"})
+    units = {"p": up.adapted(plant, what) if where == "p" else plant}
+    units["c"] = up.adapted(control, what) if where == "c" else control
+    coupling = up.Negotiated() if "crossing" in what else None
+    scenario = up.Scenario(units, {"p.u": "c.u", "c.d": "p.y"})
+    assert up.stability_of(scenario, step=0.1, scan=False, coupling=coupling).labelled == verdict

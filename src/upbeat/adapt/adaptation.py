@@ -381,6 +381,31 @@ class Adaptation:
                 made[port.name] = frozenset(own[name] for name in seen if own.get(name) in inputs)
         return made
 
+    def moving(self) -> frozenset[str]:
+        """The names of everything that depends on what is given to the adapted unit or shown inside: not
+        times, counters and sizes of steps."""
+        found = {cell for p in self.ports if p.causality is Causality.INPUT for cell in _called(p.name, p)}
+        found |= {
+            cell
+            for unit, model in self.units.items()
+            for port in model.ports
+            if port.causality is Causality.OUTPUT
+            for cell in _called(f"{unit}.{port.name}", port)
+        }
+        every = tuple(self.all_statements())
+        grown = -1
+        while grown != len(found):
+            grown = len(found)
+            for one in every:
+                if isinstance(one, Assign | Local):
+                    to = one.to if isinstance(one, Assign) else one.name
+                    rates = one.rates if isinstance(one, Assign) else ()
+                    if any(names(expr(part)) & found for part in (one.value, *rates)):
+                        found.add(to)
+                elif isinstance(one, Step | NextStep) and one.to is not None:
+                    found.add(one.to)
+        return frozenset(found)
+
     @property
     def sets_back(self) -> frozenset[str]:
         """The inner units that it sets back, and that need rollback for it."""

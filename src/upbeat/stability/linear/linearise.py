@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upbeat.adapt.adaptation import Assign, Discard, Local, Loop, Return, Step, When, expr, own_time
 from upbeat.core.abilities import Ability, Model, Rollback, doubt
 from upbeat.core.errors import FAULTS, InvalidInput
-from upbeat.core.expr import names
+from upbeat.core.expr import Expr, names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.engine.interpret import Interpreter
@@ -630,6 +631,10 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
         equations, name = getattr(model, "equations", None), called[unit]
         if opened(model):
             yield from doubts(model.running.scenario, f"{name}.")
+            if _decides(model):
+                yield Doubt(f"{name} is adapted in a way that is not linear")
+            elif _by_the_clock(model):
+                yield Doubt(f"what the adaptation of {name} does depends on the time", False)
         elif isinstance(equations, Equations):
             if equations.events:
                 yield Doubt(f"{name} has events, and a matrix describes the time between them", False)
@@ -647,8 +652,56 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
             yield Doubt(f"the connection of {called[connection.unit]}.{connection.port} is not linear")
 
 
+def _decides(model: Model) -> bool:
+    """Whether an adaptation, or one inside it, is not proven to be linear: what it does depends on signals in
+    another way than by sums and factors."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is None:
+        return False
+    moving = adaptation.moving()
+    values: list[Expr] = []
+    tests: list[Expr] = []
+    for one in adaptation.all_statements():
+        match one:
+            case Assign():
+                values += [expr(one.value), *map(expr, one.rates)]
+            case Local() | Discard() | Return():
+                (values if isinstance(one, Local) else tests).append(
+                    expr(one.value if isinstance(one, Local) else one.by)
+                )
+            case When():
+                tests.append(expr(one.condition))
+            case Loop() if one.until is not None:
+                tests.append(expr(one.until))
+            case Step():
+                tests += [expr(one.start), expr(one.by)]
+    tests += [expr(rule.condition) for rule in (*adaptation.in_rules, *adaptation.out_rules)]
+    if any(names(test) & moving for test in tests) or not affine(values, moving):
+        return True
+    return any(map(_decides, adaptation.units.values()))
+
+
+def _by_the_clock(model: Model) -> bool:
+    """Whether an adaptation, or one inside it, decides something by the time, or by counting."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is None:
+        return False
+    moving, every = adaptation.moving(), tuple(adaptation.all_statements())
+    stored = {one.name for one in adaptation.stored} - moving
+    counted = {
+        one.to for one in every if isinstance(one, Assign) and one.to in stored and names(expr(one.value))
+    }
+    clock = {"t", *(own_time(unit).id for unit in adaptation.units), *counted}
+    tests = [one.condition for one in every if isinstance(one, When)]
+    tests += [one.until for one in every if isinstance(one, Loop) and one.until is not None]
+    tests += [rule.condition for rule in (*adaptation.in_rules, *adaptation.out_rules)]
+    if any(names(expr(test)) & clock for test in tests):
+        return True
+    return any(map(_by_the_clock, adaptation.units.values()))
+
+
 class Unseen(NamedTuple):
-    """Events that change what a unit does, in a way that is in no matrix of a step."""
+    """Events, or times, that change what a unit does, in a way that is in no matrix of a step."""
 
     what: str
     """Whose they are and what they change, in words."""
@@ -681,6 +734,8 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
         name, equations = around + path_of(scenario, unit), getattr(model, "equations", None)
         if opened(model):
             yield from unseen_events(model.running.scenario, f"{name}.")
+            if _by_the_clock(model):
+                yield Unseen(f"which steps the adaptation of '{name}' makes depends on the time", True)
         elif isinstance(equations, Equations) and equations.events:
             yield from _unseen_of(name, unit, equations, scenario, followed, sent, added_only)
     for unit, model in scenario.units.items():
@@ -858,7 +913,7 @@ def reach(scenario: Scenario) -> float:
     for model in scenario.units.values():
         equations = getattr(model, "equations", None)
         if opened(model):
-            far = reach(model.running.scenario)
+            far = max(reach(model.running.scenario), EXACTLY if _decides(model) else 0.0)
         elif isinstance(equations, Equations):
             rates = equations.derivatives.outputs if equations.derivatives is not None else ()
             parameters = equations.arguments[len(equations.arguments) - len(equations.values) :]
