@@ -416,18 +416,49 @@ class _Level:
 
     def outputs_now(self) -> Code:
         """Algorithm 11. Nothing that is stored changes."""
-        it, inputs, stored = self.it, self._in, self._in | self._out
-        code = self.first_parts(it.in_rules, inputs) if it.mealy else []
+        it, taken = self.it, self._taken
+        inputs = self._in if taken else frozenset()
+        code = self.first_parts(it.in_rules, inputs) if taken else []
+        if self._stands:
+            return [*code, *self.second_parts(it.out_rules, self._shown, inputs)]
+        stored = inputs | self._out
         if self.ordered:
-            code += self.second_parts(it.in_rules, self.inner, inputs, flag_shown=it.mealy)
+            if self._fed_through:
+                code += self.second_parts(it.in_rules, self.inner, inputs, flag_shown=taken)
             code += self._settled()
             code += self.first_parts(it.out_rules, stored)
         return [*code, *self.second_parts(it.out_rules, self._shown, stored, flag_shown=self.ordered)]
 
+    @property
+    def _taken(self) -> bool:
+        """Whether outputs follow inputs of the same instant, so that they need In."""
+        return any(self.it.direct.values())
+
+    @property
+    def _stands(self) -> bool:
+        """Whether what MapOut has stored after the last step of a unit inside is what it would store now."""
+        it = self.it
+        firsts = [one for rule in it.out_rules for one in rule.first]
+        plain = all(rule.always for rule in it.out_rules) and all(isinstance(one, Assign) for one in firsts)
+        if not plain or not self.ordered or self._fed_through or it.sets_back:
+            return False
+        reads = {name for one in firsts if isinstance(one, Assign) for name in names(expr(one.value))}
+        outputs = {f"{unit}." for unit in it.units}
+        own = {one.name for one in it.outputs}
+        written = {*_assigned(it.control or ()), *_assigned(it.init)}
+        return all(name.partition(".")[0] + "." in outputs for name in reads - it.constants.keys()) and not (
+            own & written
+        )
+
+    @property
+    def _fed_through(self) -> bool:
+        """Whether an output of an inner unit follows one of its inputs at the same instant."""
+        return any(port in self.inside[unit].direct for unit, port in (*self.mapped, *self.links))
+
     def _settled(self) -> Code:
         """Inputs and outputs of all inner units at an instant, in the order of direct feedthrough."""
         code: Code = []
-        scope = self.scope(self._in)
+        scope = self.scope(self._in if self._taken else frozenset())
         for side, unit, port in self.it.inside.graph.order:
             inner, end = self.inside[unit], (unit, port)
             if side == "out":
@@ -572,13 +603,17 @@ class _Top(_Level):
         stepped = self.new("stepped", Kind.BOOLEAN)
         first = self.first()
         step = (*self.transition(), Let(stepped, ONE), *self.outputs_now())
-        once = If(Cell(stepped), tuple(self.outputs_now()), tuple(first))  # inputs may come after the start
+        # Inputs may come after the start; later they change outputs only if these follow them at once.
+        late = it.reactive is False or it.mapping is not None  # which look at them before a step moves them
+        again = self.outputs_now() if self._taken else []
+        kept = [*(self._read() if again or late else []), *again]
+        once = If(Cell(stepped), tuple(kept), (*self._read(), *first))
         order = "" if it.control is not None else f"; {' → '.join(unit_order(it.inside))}, one step each"
         shown = "" if self.ordered else "; outputs are those of the last step: the units inside form a loop"
         return Blocks(
             (*self._read(), *first),
             {"step": step},
-            (*self._read(), once),
+            (once,),
             notes=(f"{it.name} is {it.kind}{order}{shown}",),
             settles=True,
         )
@@ -778,10 +813,9 @@ class _Control:
         level, scope = self._level, self._scope
         inner = level.inside[one.unit]
         size = Cell(level.sized)
-        code: Code = [
-            Let(level.sized, substitute(expr(one.by), scope)),
-            Let(level.after, substitute(expr(one.start), scope) - Cell(level.now)),
-        ]
+        code: Code = [Let(level.sized, substitute(expr(one.by), scope))]
+        if _uses(self._it, "dt"):
+            code.append(Let(level.after, substitute(expr(one.start), scope) - Cell(level.now)))
         mine = {to for to in self._assigned if _end(to)[0] == one.unit}
         for port in inner.inputs:
             end = (one.unit, port)
@@ -879,6 +913,19 @@ def _assigned(found: Iterable[Statement]) -> Iterator[str]:
 def _targets(rules: tuple[Rule, ...]) -> set[str]:
     """What the first parts of rules store."""
     return {to for rule in rules for to in _assigned(rule.first)}
+
+
+def _uses(it: Adaptation, name: str) -> bool:
+    """Whether MapIn or MapOut read a name."""
+    for rule in (*it.in_rules, *it.out_rules):
+        if name in names(expr(rule.condition)):
+            return True
+        for one in statements((*rule.first, *rule.second)):
+            trees = [one.condition] if isinstance(one, When) else []
+            trees += [one.value, *one.rates] if isinstance(one, Assign) else []
+            if any(name in names(expr(tree)) for tree in trees):
+                return True
+    return False
 
 
 def _unsure(rules: tuple[Rule, ...]) -> set[str]:
