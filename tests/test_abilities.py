@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import upbeat as up
+from upbeat.units.blocks import BLOCKS
+
 SOURCE = Path(__file__).parents[1] / "src" / "upbeat"
 HOMES = {
     "master/paces": ("write",),
@@ -103,3 +106,36 @@ def test_nobody_tells_built_in_classes_apart() -> None:
     found = told_apart()
     counts = Counter(file for file, _, _ in found)
     assert counts == LEFT, "\n".join(f"src/upbeat/{file}:{line}: {name}" for file, line, name in found)
+
+
+MOST_PARAMETERS, MOST_FLAGS = 7, 3
+FOREIGN = {"instantiate", "fmu_experiment"}
+"""These have the arguments of a function of FMI, and the options of a command."""
+
+
+def long_signatures() -> Iterator[str]:
+    """The functions with many parameters or flags, but those of public names: what these have are the keys
+    that users write, in Python and in files."""
+    public = {*up.__all__, *BLOCKS}
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        made = {
+            id(part): node.name for node in tree.body if isinstance(node, ast.ClassDef) for part in node.body
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            of = node.args
+            given = [
+                one for one in (*of.posonlyargs, *of.args, *of.kwonlyargs) if one.arg not in ("self", "cls")
+            ]
+            flags = [one for one in given if one.annotation and ast.unparse(one.annotation) == "bool"]
+            name = made.get(id(node)) if node.name == "__init__" else node.name
+            if name in public or name in FOREIGN:
+                continue
+            if len(given) > MOST_PARAMETERS or len(flags) > MOST_FLAGS:
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}: {node.name} has {len(given)} parameters"
+
+
+def test_no_function_has_many_parameters_or_flags() -> None:
+    assert list(long_signatures()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from upbeat.core import measure
 from upbeat.core.abilities import Model
@@ -244,20 +244,23 @@ class Parts:
         return *self.outputs, *self.event_outputs
 
 
-def assemble(
-    units: Mapping[str, Model],
-    connections: Mapping[str, Any] | Iterable[tuple[str, Any]],
-    inputs: object,
-    outputs: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-    problems: Problems,
-    broken: Collection[str] = (),
-    events: object = None,
-) -> Parts:
+class Sections(NamedTuple):
+    """A scenario as it is written: by whoever makes one in Python, in a file or in an SSP."""
+
+    units: Mapping[str, Model]
+    connections: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()
+    inputs: object = ()
+    outputs: Mapping[str, Any] = {}
+    parameters: Mapping[str, Any] = {}
+    events: object = None
+
+
+def assemble(sections: Sections, problems: Problems, broken: Collection[str] = ()) -> Parts:
     """What a scenario consists of; what is wrong with it goes to `problems`.
 
     `broken` names units whose models could not be made: what depends on them is not complained about.
     """
+    units, connections, inputs, outputs, parameters, events = sections
     check_type(units, Mapping, "units")
     check_type(parameters, Mapping, "parameters")
     check_type(connections, Iterable, "connections")

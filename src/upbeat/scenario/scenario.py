@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
 from upbeat.core.expr import Expr, Name
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port, Values
-from upbeat.scenario.assemble import Parts, assemble, check_measures, with_values
+from upbeat.scenario.assemble import Parts, Sections, assemble, check_measures, with_values
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, Directory, End, by_hand
 from upbeat.scenario.events.functions import Conditions
@@ -88,7 +88,7 @@ class Scenario:
     ) -> None:
         problems = Problems()
         outputs, parameters = (given if given is not None else {} for given in (outputs, parameters))
-        parts = assemble(units, connections, inputs, outputs, parameters, problems, events=events)
+        parts = assemble(Sections(units, connections, inputs, outputs, parameters, events), problems)
         problems.raise_if_any(name)
         self._fill(parts, name)
 

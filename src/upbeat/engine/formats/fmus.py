@@ -19,7 +19,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nesting.model import Nested
 from upbeat.engine.settings import Tables, checked_fields, outside_files
-from upbeat.scenario.assemble import assemble, with_values
+from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.directory import INPUTS, Directory, Unclear, Wrong
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import TIME, Signals, header_of, read_columns
@@ -159,7 +159,7 @@ def fmu_experiment(
     driven = None if table is None else Driven(table, units, {target for target, _ in pairs})
     inputs = () if driven is None else tuple(driven.inputs.values())
     pairs += [] if driven is None else [(target, port.name) for target, port in driven.inputs.items()]
-    parts = assemble(units, pairs, inputs, {}, {}, problems, broken)
+    parts = assemble(Sections(units, pairs, inputs), problems, broken)
     parts = with_values(parts, values or {}, problems, broken)
     scenario = Scenario.from_parts(parts, ", ".join(path.stem for path in paths))
     tables, more = _tables(units, settings)

@@ -26,27 +26,33 @@ from upbeat.scenario.graph import Graph, unit_order
 # The exchange at a communication point: ports evaluated in dependency order, loops solved on the way.
 
 
+class Part(NamedTuple):
+    """What of an exchange is special: `units` limits it to the ports of some units, `over` gives inputs that
+    are exchanged more often the interval of their courses. An input in `late` keeps what it has until all
+    outputs are there; `graph` is the scenario's without these."""
+
+    over: Mapping[End, Interval] = {}
+    units: Collection[str] | None = None
+    graph: Graph | None = None
+    late: Collection[End] = ()
+
+
 def settled(
     wiring: Wiring,
     reactive: Collection[End],
     loops: LoopSolver | None,
     stale: set[End] | None = None,
+    part: Part = Part(),  # noqa: B008
     *,
     warm: bool = True,
-    over: Mapping[End, Interval] | None = None,
-    units: Collection[str] | None = None,
-    graph: Graph | None = None,
-    late: Collection[End] = (),
 ) -> list[Instruction]:
     """Read outputs and hand on inputs so that all agree at this instant.
 
-    `stale` limits the outputs to read; None reads all. `units` limits the exchange to the ports of some
-    units, `over` gives inputs that are exchanged more often the interval of their courses. Without a
-    solver for loops (only lagged couplings get here with one) an input whose sources have not been
-    read keeps what it has until all outputs are there. So does an input in `late`, whatever has been read;
-    `graph` is the scenario's without these.
+    `stale` limits the outputs to read; None reads all. Without a solver for loops (only lagged couplings get
+    here with one) an input whose sources have not been read keeps what it has until all outputs are there.
     """
-    graph = wiring.scenario.graph if graph is None else graph
+    over, units, own_graph, late = part
+    graph = wiring.scenario.graph if own_graph is None else own_graph
     sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
     unread = set(wiring.outputs) if stale is None else set(stale)
     if units is not None:
@@ -74,7 +80,7 @@ def settled(
         elif end in sources:
             place = waiting if end in late or unread.intersection(sources[end]) else instructions
             if end not in reactive:
-                place += wiring.extrapolate(end, (over or {}).get(end))
+                place += wiring.extrapolate(end, over.get(end))
             elif node not in loop_of and _needed(wiring, end, stale):
                 place += wiring.hold(end)
             elif stale is None or not stale.isdisjoint(sources[end]):

@@ -282,29 +282,30 @@ def choice(wiring: Wiring) -> Choice:
     return Choice(lead, wiring.registers.new("goes first", Kind.INTEGER))
 
 
+class Candidates(NamedTuple):
+    """Who may go first: `able` are the numbers of those that can locate each event, `deciding` those that
+    each of its conditions is about. Where no event is expected, number `otherwise` leads (None: who has led
+    before), or, with `beside`, nobody."""
+
+    able: Sequence[Sequence[int]]
+    deciding: Sequence[Sequence[Sequence[int]]]
+    otherwise: int | None
+    beside: bool
+
+
 def chosen(
-    wiring: Wiring,
-    choice: Choice,
-    watch: Watch,
-    able: Sequence[Sequence[int]],
-    deciding: Sequence[Sequence[Sequence[int]]],
-    ahead: float,
-    *,
-    otherwise: int | None,
-    beside: bool,
-    jumped: Reg,
+    wiring: Wiring, choice: Choice, watch: Watch, candidates: Candidates, ahead: float, jumped: Reg
 ) -> list[Instruction]:
     """Fill in `choice` at the start of a step.
 
-    `able` are the numbers of those that can locate each event, `deciding` those that each of its conditions
-    is about. Whoever leads goes on leading, unless the first event that is expected within `ahead` steps is
-    none of its own, or the condition of it that falls last is not. Where none is expected, number
-    `otherwise` leads (None: who has led before), or, with `beside`, nobody: but not in a step of which too
-    little is known, because something has `jumped` or conditions have been seen once only.
+    Whoever leads goes on leading, unless the first event that is expected within `ahead` steps is
+    none of its own, or the condition of it that falls last is not. Somebody leads also in a step of which
+    too little is known, because something has `jumped` or conditions have been seen once only.
 
     An event that is not above zero now has happened already. If it is expected again, the step ends between
     its rise and its fall, so that everybody sees it above zero before.
     """
+    able, deciding, otherwise, beside = candidates
     predicted = _Predicted(wiring, watch, ahead)
     lets, lead = predicted.lets, Cell(choice.lead)
     soonest = wiring.registers.new("leading′soonest")
@@ -504,9 +505,8 @@ class Interruptible:
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
         beside = self._beside and own is None
         step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
-        step += chosen(
-            wiring, picked, watch, able, deciders, self.forecast, otherwise=own, beside=beside, jumped=jumped
-        )
+        candidates = Candidates(able, deciders, own, beside)
+        step += chosen(wiring, picked, watch, candidates, self.forecast, jumped)
         stops = wiring.registers.new("interruptible′stops")
         step.append(Let(wanted, Cell(wiring.next)))
         step += sweep(wiring, order, leaders, picked.first, quiet)

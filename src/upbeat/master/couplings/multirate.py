@@ -9,7 +9,7 @@ from typing import Literal
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.master import checks
-from upbeat.master.couplings.coupling import check_loops, settled
+from upbeat.master.couplings.coupling import Part, check_loops, settled
 from upbeat.master.couplings.refined import Slow, mixed, of_units
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
@@ -102,9 +102,9 @@ class MultiRate:
             step += [i for one in own for i in one.known]
             step += self._group(wiring, members, k, parts.get(k), over, ahead, own)
         finish = (*(i for one in slow.values() for i in one.after), *wiring.finish())
-        after = settled(wiring, ahead, self.loops, over=over)
+        after = settled(wiring, ahead, self.loops, None, Part(over))
         reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
-        start = (*reset, *settled(wiring, ahead, self.loops, warm=False, over=over), *finish)
+        start = (*reset, *settled(wiring, ahead, self.loops, None, Part(over), warm=False), *finish)
         note = "; ".join(
             f"{', '.join(map(wiring.called, members))}: {k} step(s)" for k, members in groups.items()
         )
@@ -149,7 +149,7 @@ class MultiRate:
         inputs = [end for unit in members for end in wiring.connected(unit)]
         delayed = frozenset(end for end in inputs if end not in over)
         between: list[Instruction] = []
-        inner: Block = tuple(settled(wiring, ahead | delayed, self.loops, over=over, units=members))
+        inner: Block = tuple(settled(wiring, ahead | delayed, self.loops, None, Part(over, members)))
         for one in slow:
             between += one.sample
             inner = one.seen(inner)

@@ -23,6 +23,7 @@ from upbeat.master import checks
 from upbeat.master.couplings.coupling import (
     Coupling,
     Jacobi,
+    Part,
     UnitSequence,
     check_loops,
     refuse_reactive,
@@ -110,8 +111,9 @@ class Refined:
             late = frozenset(self._asked(wiring))
             graph = _opened(wiring, late)
             _refuse_lagging(wiring, late)
-            start = settled(wiring, (), self.loops, warm=False, graph=graph, late=late)
-            after = settled(wiring, (), self.loops, graph=graph, late=late)
+            part = Part(graph=graph, late=late)
+            start = settled(wiring, (), self.loops, None, part, warm=False)
+            after = settled(wiring, (), self.loops, None, part)
             notes = [_order_note(wiring, graph, self.loops, delayed=bool(found_delays(wiring, late)))]
         else:
             order, why = self._order(wiring)

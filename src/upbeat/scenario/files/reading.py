@@ -55,8 +55,9 @@ import tomllib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import (
@@ -70,7 +71,7 @@ from upbeat.core.errors import (
     cannot_write,
     suggest,
 )
-from upbeat.scenario.assemble import assemble, with_values
+from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.files.definitions import MOST_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
 from upbeat.scenario.files.written import Special, scenario_tables, toml_text
@@ -297,30 +298,35 @@ def read_text(
     content = parse(text, source or "the text")
     problems = Problems()
     try:
-        return _read(content, source, Lines(text), problems, allow_python, values, folder, also, nest)
+        definitions = partial(Definitions, allow_python=allow_python, folder=folder, nest=nest)
+        return _read(content, ScenarioOrigin(source, Lines(text)), problems, definitions, values or {}, also)
     except TooManyProblems:
         raise _located(problems, source, Lines(text)) from None
 
 
+class ScenarioOrigin(NamedTuple):
+    """The name of a text, and where in it is what."""
+
+    source: str
+    lines: Lines
+
+
 def _read(
     content: Mapping[str, Any],
-    source: str,
-    lines: Lines,
+    origin: ScenarioOrigin,
     problems: Problems,
-    allow_python: bool,
-    values: Mapping[str, Any] | None,
-    folder: Path | None,
+    defined: Callable[[Mapping[str, Any], Problems], Definitions],
+    values: Mapping[str, Any],
     also: Also | None,
-    nest: Nest | None,
 ) -> ScenarioFile:
     tables = _tables(content, problems)
-    definitions = Definitions(tables["models"], problems, allow_python=allow_python, folder=folder, nest=nest)
+    definitions = defined(tables["models"], problems)
     made = {name: definitions.unit(name, table) for name, table in tables["units"].items()}
     if len(tables["events"]) > MOST_EVENTS:
         hint = f"A scenario in a file has at most {MOST_EVENTS:,}. Scenarios in Python may have more."
         problems.add(("events",), f"there are {len(tables['events']):,} events", hint)
     if definitions.full or len(tables["events"]) > MOST_EVENTS:
-        raise _located(problems, source, lines)
+        raise _located(problems, *origin)
     definitions.unused()
     units = {name: model for name, model in made.items() if model is not None}
     broken = made.keys() - units.keys()
@@ -330,12 +336,11 @@ def _read(
             ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
         )
         broken = {""}
-    parts = assemble(
-        units, pairs, tables["inputs"], tables["outputs"], {}, problems, broken, events=tables["events"]
-    )
-    parts = with_values(parts, values or {}, problems, broken)
+    sections = Sections(units, pairs, tables["inputs"], tables["outputs"], events=tables["events"])
+    parts = assemble(sections, problems, broken)
+    parts = with_values(parts, values, problems, broken)
     scenario = Scenario.from_parts(parts, content.get("name", ""))
-    file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], source, lines)
+    file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], *origin)
     if also is not None:
         also(file, problems)
     if problems.found:

@@ -26,7 +26,7 @@ from upbeat.core.expr import RESERVED, Apply, Expr, Name, Number, Op, names, sho
 from upbeat.core.ports import Causality as PortCausality
 from upbeat.core.ports import Kind as PortKind
 from upbeat.core.ports import Port
-from upbeat.scenario.assemble import assemble, with_values
+from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.files.definitions import ISOLATION, isolated
 from upbeat.scenario.files.reading import ScenarioFile, parse
@@ -1167,7 +1167,7 @@ class _Import:
         for path, leaf in wiring.leaves.items():
             if (said := self._isolated.get(id(leaf.component))) is not None:
                 models[names[path]] = isolated(units[names[path]], said)
-        parts = assemble(models, connections, inputs, outputs, {}, problems)
+        parts = assemble(Sections(models, connections, inputs, outputs), problems)
         self._tell(problems)
         parts = with_values(parts, self._values, problems)
         problems.raise_if_any(findings.source)

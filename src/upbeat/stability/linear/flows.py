@@ -669,23 +669,24 @@ def _tried(matrix: Array) -> tuple[Array, Array]:
     return new, error
 
 
+class Passage(NamedTuple):
+    """A step of a unit: from the state `x` at the time `t`, with inputs that are `moving`."""
+
+    t: float
+    to: float
+    x: Array
+    moving: Moving
+
+
 def flow(
-    solver: Solver,
-    rates: Rates,
-    t: float,
-    to: float,
-    x: Array,
-    moving: Moving,
-    *,
-    constant: bool,
-    ideal: bool,
-    slopes: float,
+    solver: Solver, rates: Rates, passage: Passage, *, constant: bool, ideal: bool, slopes: float
 ) -> Flow:
     """What a unit with this solver makes of a step; `ideal`: as if it made no error of its own.
 
     Of solvers that control their own error nobody knows which steps they take: their flow is that of the
     solution, and known as well as their tolerance says. `slopes`: how well derivatives are known.
     """
+    t, to, x, moving = passage
     length = to - t
     _, by_state, by_input = rates(t, x)
     speed = size(by_state * length)

@@ -216,7 +216,7 @@ class Ode(_Model):
         if equations is None:
             if is_empty(states):
                 complaints.add("states", "an ode needs at least one state; without any it is a function")
-            equations = read_equations(complaints, **sections)
+            equations = read_equations(complaints, sections)
         else:
             _refuse(sections, complaints)
         with complaints.at("choice"):
@@ -297,9 +297,8 @@ class Function(_Model):
         if equations is None:
             if is_empty(outputs):
                 complaints.add("outputs", 'a function needs at least one: outputs = { y = "…" }')
-            equations = read_equations(
-                complaints, **{**sections, "outputs": () if outputs is None else outputs}
-            )
+            shown = () if outputs is None else outputs
+            equations = read_equations(complaints, {**sections, "outputs": shown})
         else:
             _refuse(sections, complaints)
         if choice is not None or not (solver is None or isinstance(solver, Euler)):

@@ -36,34 +36,25 @@ from upbeat.units.shorthand import Complaints, check_keys, entries, read_port
 _STATE_KEYS = ("der", "start", "unit", "size", "description")
 
 
-def read_equations(
-    complaints: Complaints,
-    *,
-    states: object = None,
-    start: object = None,
-    inputs: object = None,
-    outputs: object = None,
-    parameters: object = None,
-    locals: object = None,
-    tables: object = None,
-    variables: object = None,
-    events: object = None,
-) -> Equations:
-    """The equations in these sections; or a `ModelError` with everything in `complaints`, old and new."""
-    scope = Scope(complaints)
-    read_tables(entries(tables, "tables", complaints), scope)
-    read_inputs = scope.ports("inputs", inputs, Causality.INPUT)
-    read_parameters = scope.ports("parameters", parameters, Causality.PARAMETER)
+def read_equations(complaints: Complaints, sections: Mapping[str, Any]) -> Equations:
+    """The equations in these sections, by the names that a file has for them; or a `ModelError` with
+    everything in `complaints`, old and new."""
+    scope, given = Scope(complaints), sections.get
+    read_tables(entries(given("tables"), "tables", complaints), scope)
+    read_inputs = scope.ports("inputs", given("inputs"), Causality.INPUT)
+    read_parameters = scope.ports("parameters", given("parameters"), Causality.PARAMETER)
     raw_states = _read_states(
-        scope.entries("states", states), entries(start, "start", complaints), complaints
+        scope.entries("states", given("states")), entries(given("start"), "start", complaints), complaints
     )
-    discrete = read_variables(variables, scope)
-    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
+    discrete = read_variables(given("variables"), scope)
+    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", given("locals")).items()}
     for name, (port, _) in raw_states.items():
         scope.declare("states", name, port.size, port.unit)
     for name, raw in raw_locals.items():
         scope.declare("locals", name, raw.size)
-    given_outputs = entries(list(raw_states) if outputs is None else outputs, "outputs", complaints)
+    given_outputs = entries(
+        list(raw_states) if given("outputs") is None else given("outputs"), "outputs", complaints
+    )
     sent = read_sent(given_outputs, scope)
     raw_outputs = output_entries(
         {name: entry for name, entry in given_outputs.items() if not is_event(entry)}, scope
@@ -109,7 +100,7 @@ def read_equations(
         locals=_written_out(local_cells),
         reaction="an event",
     )
-    found = read_events(events, vocabulary)
+    found = read_events(given("events"), vocabulary)
     if raw_states:
         _complain_about_idle(heard, sent, found, complaints)
     complaints.raise_if_any()

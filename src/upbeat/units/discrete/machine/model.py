@@ -46,31 +46,22 @@ class Made(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_machine(
-    *,
-    states: object,
-    initial: object,
-    transitions: object,
-    inputs: object,
-    outputs: object,
-    variables: object,
-    parameters: object,
-    locals: object,
-    tables: object,
-) -> Made:
-    """The machine in these sections; or a `ModelError` with everything that is wrong."""
-    complaints = Complaints()
-    chart = read_chart(states, initial, complaints)
+def read_machine(sections: Mapping[str, Any]) -> Made:
+    """The machine in these sections, by the names that a file has for them; or a `ModelError` with everything
+    that is wrong."""
+    complaints, given = Complaints(), sections.get
+    initial, transitions = given("initial"), given("transitions")
+    chart = read_chart(given("states"), initial, complaints)
     scope = Scope(complaints)
-    read_tables(entries(tables, "tables", complaints), scope)
-    input_ports = scope.ports("inputs", inputs, Causality.INPUT)
-    parameter_ports = scope.ports("parameters", parameters, Causality.PARAMETER)
-    variable_ports = read_variables(variables, scope)
-    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", locals).items()}
+    read_tables(entries(given("tables"), "tables", complaints), scope)
+    input_ports = scope.ports("inputs", given("inputs"), Causality.INPUT)
+    parameter_ports = scope.ports("parameters", given("parameters"), Causality.PARAMETER)
+    variable_ports = read_variables(given("variables"), scope)
+    raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", given("locals")).items()}
     for name, raw in raw_locals.items():
         scope.declare("locals", name, raw.size)
     _declare_own(scope, chart)
-    given_outputs = entries(outputs, "outputs", complaints)
+    given_outputs = entries(given("outputs"), "outputs", complaints)
     sent = read_sent(given_outputs, scope)
     shown = output_entries(_computed(given_outputs), scope)
     scope.outputs = (*given_outputs,)
@@ -284,10 +275,11 @@ class StateMachine(FrontEnd):
         locals: Mapping[str, Any] | None = None,
         tables: Mapping[str, Any] | None = None,
     ) -> None:
-        made = read_machine(
-            states=states, initial=initial, transitions=transitions, inputs=inputs, outputs=outputs,
-            variables=variables, parameters=parameters, locals=locals, tables=tables,
-        )  # fmt: skip
+        made = read_machine({
+            "states": states, "initial": initial, "transitions": transitions, "inputs": inputs,
+            "outputs": outputs, "variables": variables, "parameters": parameters, "locals": locals,
+            "tables": tables,
+        })  # fmt: skip
         super().__init__(made.discrete, made.written)
         object.__setattr__(self, "variables", made.variables)
         object.__setattr__(self, "notes", made.notes)
