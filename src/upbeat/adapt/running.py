@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from upbeat.adapt.adaptation import (
     SIZES,
@@ -35,7 +35,7 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.wrapped import Replayed, Resampled
 
 MOST_STEPS = 1_000_000
@@ -224,12 +224,11 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     is right whatever happens within it. The unit makes `steps` steps in it; where it is given by equations
     the mean is an integral by its solver, otherwise by the trapezoidal rule over these steps."""
     count = _whole("steps", steps)
-    exact = type(model) in (Ode, Function)
+    exact = equations_of(model) is not None
     before = _Passing(model)
     cells = before.on(on, Causality.OUTPUT)
     if exact:
-        assert isinstance(model, Ode | Function)
-        model, areas = _with_areas(model, cells)
+        model, areas = _with_areas(cast(Ode, model), cells)
     work = _Passing(model)
     hidden = set(areas.values()) if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)

@@ -27,9 +27,7 @@ from upbeat.engine.packing import fingerprint
 from upbeat.master.couplings.coupling import ends_early
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.master import Master, as_pace
-from upbeat.master.paces.error_control import ErrorControl
-from upbeat.master.paces.pace import EventDriven, Pace, needs_span, nominal_step
-from upbeat.master.paces.wrapping import Wrapping
+from upbeat.master.paces.pace import EventDriven, Pace, needs_span, nominal_step, open_ended
 from upbeat.master.program import Program
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
@@ -600,21 +598,3 @@ def _step(pace: Pace | float) -> float:
     if step is None:
         raise ModelError(f"sample needs steps of one size, which {pace} does not make: use events={{…}}")
     return float(step)
-
-
-# ----------------------------------------------------------------------------------------------------
-# Paces in a nested scenario, which is not told how long the run is.
-
-
-def open_ended(pace: Pace) -> Pace:
-    """The pace as it is there. Raises `MasterError` if it must know how long the run is."""
-    if isinstance(pace, Wrapping):
-        return pace.around(open_ended(pace.pace))
-    if not isinstance(pace, ErrorControl):
-        return pace
-    if pace.method == "richardson" and pace.per == "run":
-        raise MasterError(
-            "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
-            'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
-        )
-    return pace if pace.longest is not None else replace(pace, longest=inf)

@@ -80,6 +80,15 @@ class ErrorControl:
     gains: tuple[float, float] = (0.3, 0.4)
     factors: tuple[float, float] = (0.2, 2.0)
 
+    def open_ended(self) -> ErrorControl:
+        """As it is in a nested scenario, which is not told how long the run is."""
+        if self.method == "richardson" and self.per == "run":
+            raise MasterError(
+                "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
+                'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
+            )
+        return self if self.longest is not None else replace(self, longest=inf)
+
     @property
     def needs_span(self) -> str | None:
         if self.first is not None and self.shortest is not None:

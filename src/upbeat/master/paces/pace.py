@@ -355,6 +355,13 @@ def needs_span(pace: Pace) -> str | None:
     return getattr(pace, "needs_span", None)
 
 
+def open_ended(pace: Pace) -> Pace:
+    """The pace as it is in a nested scenario, which is not told how long the run is. Raises `MasterError` if
+    it must know that."""
+    own = getattr(pace, "open_ended", None)
+    return pace if own is None else cast(Pace, own())
+
+
 def plain(pace: Pace) -> Pace:
     """The same steps, without a look at events."""
     return pace.plain() if isinstance(pace, LooksAtEvents) else pace

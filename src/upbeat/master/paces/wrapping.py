@@ -8,7 +8,16 @@ from typing import ClassVar, Self
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.master import checks
-from upbeat.master.paces.pace import Follows, LooksAtStates, Pace, Writes, nominal_step, plain, retries
+from upbeat.master.paces.pace import (
+    Follows,
+    LooksAtStates,
+    Pace,
+    Writes,
+    nominal_step,
+    open_ended,
+    plain,
+    retries,
+)
 from upbeat.master.program import Blocks
 
 
@@ -38,6 +47,10 @@ class Wrapping:
     def around(self, pace: Pace) -> Self:
         """The same around another pace."""
         return replace(self, pace=pace)  # type: ignore[type-var]
+
+    def open_ended(self) -> Pace:
+        """The same around the pace inside as it is in a nested scenario."""
+        return self.around(open_ended(self.pace))  # type: ignore[return-value]
 
     def plain(self) -> Pace:
         """The same steps, without a look at events."""
