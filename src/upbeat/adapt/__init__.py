@@ -1,4 +1,4 @@
-"""Semantic adaptations: other behaviour for units that stay as they are (thesis, chapter 7)."""
+"""Semantic adaptations: other behaviour for units that stay as they are."""
 
 from __future__ import annotations
 

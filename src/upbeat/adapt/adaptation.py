@@ -1,4 +1,4 @@
-"""A generic adaptation as data: inner units, storage, and what is done with both (thesis, section 7.4.2).
+"""A generic adaptation as data: inner units, storage, and what is done with both.
 
 From outside the adapted unit is a unit like any other. Inside it has units with connections between them,
 storage for inputs, control and outputs, and six functions that are lists of statements:
@@ -12,8 +12,8 @@ storage for inputs, control and outputs, and six functions that are lists of sta
 | MapOut (first parts of `out_rules`) | after every such step | its outputs, storage | output storage |
 | Out (second parts of `out_rules`) | whenever outputs are asked for | storage | outputs |
 
-A step of the adapted unit from `t` by `H` (algorithm 10) is In, then Ctrl. Its outputs at a time
-(algorithm 11) are found thus, and change nothing that is stored: In (if it is `mealy`), then for the inner
+A step of the adapted unit from `t` by `H` is In, then Ctrl. Its outputs at a time
+are found thus, and change nothing that is stored: In (if it is `mealy`), then for the inner
 units in the order of their direct feedthrough MapIn with ``h = dt = 0``, their outputs and MapOut; then Out.
 Where the inner units form an algebraic loop there is no such order, and Out shows what was stored last.
 

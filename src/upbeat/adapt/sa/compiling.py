@@ -2,7 +2,7 @@
 
 Variables keep their names where they can. A parameter that says how often a loop goes round is a constant: it
 is changed in the file, or where the file is read (`parameters`), not later. ``return x`` with an x that is
-less than H means what the thesis means by it (assumption 8): the step is made anew with the size x.
+less than H means that the step is made anew with the size x.
 """
 
 from __future__ import annotations

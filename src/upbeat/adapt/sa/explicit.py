@@ -1,4 +1,4 @@
-"""Reduction to explicit form: what a description leaves out is added by the conventions of section 7.5.3.1.
+"""Reduction to explicit form: what a description leaves out is added by the conventions of the language.
 
 Declarative rules come first: each becomes statements, and if there are several, each a layer around the
 one before (`layers`). Then the thirteen rules are applied to every layer in their order (`explicit`). On the
