@@ -1,8 +1,9 @@
 """What an adaptation becomes: the blocks of a program, so that everybody who reads programs has it.
 
-`Adapting` is the coupling of the scenario inside an adapted unit. It writes a step (In and Ctrl) and
-the outputs at a time over registers. An adapted unit inside another one needs no program of its own: its functions are written where the outer one steps it (`Adapting.places`), so
-that two stacked adaptations are one.
+`Adapting` is the coupling of the scenario inside an adapted unit. It writes a step (In and Ctrl) and the
+outputs at a time over registers. An adapted unit inside another one needs no program of its own: its
+functions are written where the outer one steps it (`Adapting.places`), so that two stacked adaptations are
+one.
 """
 
 from __future__ import annotations
