@@ -1,5 +1,4 @@
-"""Kinds of unit that are the arguments of a class or function: blocks, state machines, converters between
-signals and events."""
+"""Kinds of unit that are the arguments of a class or function: blocks, state machines, converters."""
 
 from __future__ import annotations
 
