@@ -134,8 +134,8 @@ define native-tests
 	$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error; fi
 endef
 
-# Compiles quicker than -O2, and the stack traces are the more readable for it.
-SANITIZED := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
+# Compiles quicker than -O2, with more readable stack traces; several files at once (unity) take a third of the time.
+SANITIZED := -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" -DCMAKE_UNITY_BUILD=ON
 
 native-test: setup  ## The C++ core's own tests
 	$(call native-tests,release,-DCMAKE_BUILD_TYPE=Release)

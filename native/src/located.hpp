@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -14,11 +16,17 @@ namespace upbeat {
 inline double larger(double a, double b) { return a < b ? b : a; }
 inline double smaller(double a, double b) { return b < a ? b : a; }
 
+// The distance to the next double, from the bits: std::nextafter would cost more than a short step.
 inline double ulp(double value) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const double size = std::fabs(value);
-  const double next = std::nextafter(size, infinity);
-  return std::isinf(next) ? size - std::nextafter(size, -infinity) : next - size;
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  const std::uint64_t exponent = (bits >> 52) & 0x7ff;
+  if (exponent == 0x7ff) {
+    return std::fabs(value);  // infinite, or no number
+  }
+  bits = exponent > 52 ? (exponent - 52) << 52 : std::uint64_t{1} << (exponent > 0 ? exponent - 1 : 0);
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
 }
 
 // The solution within a step, by a polynomial of degree 4 or 3 in each component.

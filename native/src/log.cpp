@@ -1,23 +1,9 @@
 // See log.hpp.
 #include "log.hpp"
 
-#include <cstring>
+#include "located.hpp"
 
 namespace upbeat {
-
-namespace {
-
-// The distance to the next double, from the bits: std::nextafter would cost more than the step.
-double ulp(double value) {
-  std::uint64_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  const std::uint64_t exponent = (bits >> 52) & 0x7ff;
-  bits = exponent > 52 ? (exponent - 52) << 52 : std::uint64_t{1} << (exponent > 0 ? exponent - 1 : 0);
-  std::memcpy(&value, &bits, sizeof bits);
-  return value;
-}
-
-}  // namespace
 
 void StepLog::consider(double t0, double t1, std::int32_t reason, std::int32_t block, std::int64_t rejected) {
   if (open_.count > 0 && open_.last == t0 && open_.reason == reason && open_.block == block) {

@@ -165,11 +165,6 @@ inline void free_instance(void* self) {
   of(self).life = Ball::Freed;
 }
 
-template <class Function>
-std::uintptr_t address(Function* function) {
-  return reinterpret_cast<std::uintptr_t>(function);
-}
-
 inline fmi::ExchangeTables tables_of(Ball& ball, bool adaptive) {
   fmi::ExchangeTables tables;
   tables.version = 2;

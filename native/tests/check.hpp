@@ -1,8 +1,15 @@
 // A test framework of thirty lines: TEST(name) { CHECK(...); } and a main that runs them all.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <vector>
+
+// How a function is handed to the core, which takes those of an FMU by address.
+template <class Function>
+std::uintptr_t address(Function* function) {
+  return reinterpret_cast<std::uintptr_t>(function);
+}
 
 struct Test {
   const char* name;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "fmi/fmu.hpp"
 
 namespace upbeat::fmi {
@@ -45,11 +46,6 @@ struct FakeFmu {
     t = from + length;
   }
 };
-
-template <class Function>
-std::uintptr_t address(Function* function) {
-  return reinterpret_cast<std::uintptr_t>(function);
-}
 
 inline PortTables port_of(std::int32_t number, std::uint32_t reference, bool input, Type type = Type::Float64) {
   PortTables port;

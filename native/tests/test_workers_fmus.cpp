@@ -5,7 +5,6 @@
 #include "check.hpp"
 #include "fake_fmu.hpp"
 #include "fmi/units.hpp"
-#include "fmi/units.hpp"
 #include "helpers.hpp"
 
 using namespace upbeat;
