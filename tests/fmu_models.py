@@ -80,6 +80,49 @@ LINEAR = Fmu(
     ),
     {"der(x)": ("x", "u"), "y": ("x", "u")},
 )
+POWER = Fmu(
+    "power",
+    (
+        _TIME,
+        Var("u", "input", start=0.0),
+        Var("d", "input", start=0.0),
+        Var("tau", "input", start=0.0),
+        Var("i", initial="exact", start=0.0),
+        Var("der(i)", derivative="i"),
+        Var("w", initial="exact", start=0.0),
+        Var("der(w)", derivative="w"),
+        Var("theta", initial="exact", start=0.0),
+        Var("der(theta)", derivative="theta"),
+        Var("armature_current", "output"),
+        Var("displacement", "output"),
+        Var("speed", "output"),
+    ),
+    {
+        "der(i)": ("i", "w", "u", "d"),
+        "der(w)": ("i", "w", "tau"),
+        "der(theta)": ("w",),
+        "armature_current": ("i",),
+        "displacement": ("theta",),
+        "speed": ("w",),
+    },
+    derivatives=False,
+    state=False,
+)
+"""The motor of the power window; of FMI 3 it is made with states that can be saved."""
+WINDOW = Fmu(
+    "window",
+    (
+        _TIME,
+        Var("displacement", "input", start=0.0),
+        Var("speed", "input", start=0.0),
+        Var("reaction_force", "input", start=0.0),
+        Var("height", "output"),
+        Var("reaction_torque", "output"),
+    ),
+    {"height": ("displacement", "reaction_force"), "reaction_torque": ("speed", "reaction_force")},
+    derivatives=False,
+    state=False,
+)
 GAIN = Fmu(
     "gain",
     (_TIME, _parameter("k", 2.0, "fixed"), Var("u", "input", start=0.0), Var("y", "output")),
@@ -322,6 +365,7 @@ _ALL = (
         _types(_FMI2_TYPES, 2),
         _types(_FMI3_TYPES, 3),
     ),
+    *(replace(fmu, state=version == 3, versions=(version,)) for fmu in (POWER, WINDOW) for version in (2, 3)),
     _mass("upper", "2", -0.7, 3.5),
     _mass("lower", "1", -8.8, 3.0, "LOWER"),
     replace(STAIRS, name="stale", source="stairs", defines=("MOST=3", "STALE=0.25")),

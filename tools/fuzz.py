@@ -545,8 +545,47 @@ def _changed_checkpoint(files: Files, turn: random.Random, others: list[bytes]) 
     return files | {name: with_checksum(body)}
 
 
+def adaptations(folder: Path) -> Kind:
+    """Adaptations in the baseSA language: checked and written out; what is sound is run for two steps."""
+    from upbeat.adapt.sa.loading import checked
+
+    files = {path.name: path.read_bytes() for path in sorted((ROOT / "examples/power_window").glob("*.sa"))}
+    tests = (ROOT / "tests/adapt/test_sa_parsing.py").read_text() + (
+        ROOT / "tests/adapt/test_sa_explicit.py"
+    ).read_text()
+    texts = [text for text in re.findall(r'"""\n(.*?)"""', tests, re.S) if "semantic adaptation" in text]
+    seeds: list[Files] = [{name: files[name], **files} for name in files]
+    seeds += [{"text.sa": text.replace("\\n", "\n").encode()} for text in texts]
+    explicit = command("adapt", "FILE", "--explicit", "--json")
+    units = _inner_units()
+
+    def use(path: Path) -> None:
+        explicit(path)
+        found = checked(path)  # what is not told in Upbeat's own words has come out above
+        inner = {
+            u.name for layer in found[-1].all() for u in layer.explicit.it.inner if u.name not in layer.inside
+        }
+        model = up.read_sa(path, {name: units[name] for name in inner if name in units})
+        up.simulate(up.Scenario({"it": model}), pace=0.01, until=0.02, coupling=up.GaussSeidel())
+
+    return Kind(seeds, use, any_of)
+
+
+def _inner_units() -> dict[str, Any]:
+    """The units of the power window as they are, so that adaptations are made as well as read."""
+    import tomllib
+
+    from upbeat.core.errors import Problems
+    from upbeat.scenario.files.definitions import Definitions
+
+    tables = tomllib.loads((ROOT / "examples/power_window/power_window.toml").read_text())["models"]
+    made = Definitions(tables, Problems(), allow_python=False, folder=None)
+    return {name: made.unit(name, {"model": name}) for name in tables if name != "environment"}
+
+
 KINDS: dict[str, Callable[[Path], Kind]] = {
     "toml": scenarios,
+    "sa": adaptations,
     "md": descriptions,
     "ssd": systems,
     "csv": inputs,

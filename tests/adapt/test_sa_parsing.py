@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
-from upbeat.adapt.sa.parsing import parse
+from upbeat.adapt.sa.explicit import BUILT_IN
+from upbeat.adapt.sa.parsing import GRAMMAR, parse
 from upbeat.adapt.sa.tree import (
     Adapted,
     Binary,
@@ -27,6 +32,7 @@ from upbeat.adapt.sa.tree import (
 )
 from upbeat.core.errors import ScenarioError
 
+ROOT = Path(__file__).parents[2]
 THESIS = """
 semantic adaptation delayed Mealy HeaterSA heater
 at "out/HeaterSA.fmu"
@@ -209,3 +215,11 @@ def test_what_cannot_be_read_is_told_with_its_place(
     assert what in problem.what
     assert hint in problem.hint
     assert f"line {line}, column {column}" in str(error.value)
+
+
+def test_editors_colour_every_word_of_the_language() -> None:
+    grammar = json.loads((ROOT / "editors/sa.tmLanguage.json").read_text())
+    coloured = json.dumps(grammar)
+    assert grammar["fileTypes"] == ["sa"]
+    words = set(re.findall(r'"([a-z]+)"', GRAMMAR)) | {*BUILT_IN}
+    assert [word for word in sorted(words) if not re.search(rf"\b{word}\b", coloured)] == []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from upbeat.adapt import adaptation as core
 from upbeat.adapt.sa.explicit import constant, convert, port_of, unit_text
-from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of
+from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of, elsewhere
 from upbeat.adapt.sa.parsing import bad
 from upbeat.adapt.sa.tree import (
     Adapted,
@@ -209,13 +209,16 @@ def _compiled(
         units[inner.name] = model
     if len(units) < len(layer.explicit.it.inner):
         return None
+    found: list[Problem] = []
+    made = None
     try:
-        return _Compiler(layer, units, problems).made()
+        made = _Compiler(layer, units, found).made()
     except ModelError as error:
-        problems.append(bad(layer.explicit.it.at, str(error)))
+        found.append(bad(layer.explicit.it.at, str(error)))
     except ScenarioError as error:
-        problems += error.problems
-    return None
+        found += error.problems
+    problems += [elsewhere(layer.explicit.it, one) for one in found] if path else found
+    return made
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -350,7 +353,7 @@ class _Compiler:
             found = [call for unit_name, call in back if unit_name == name] or every
             if found and Ability.ROLLBACK not in able:
                 what = f"'{name}' cannot be set back to an earlier state, and '{found[0].name}' needs that"
-                hint = "Take a model with rollback, or adapt it first so that it has one."
+                hint = 'Take a model with rollback, or give it one: adapt = ["replay"].'
                 self.problems.append(bad(found[0].at, what, hint))
 
     def _outer(self, port: Port, causality: Causality) -> Outer:

@@ -129,7 +129,15 @@ class Library:
         return found[0] if found else None
 
     def layer(self, it: Adapted, stack: tuple[str, ...] = ()) -> Layer:
-        """`it` and all inside in explicit form."""
+        """`it` and all inside in explicit form. Problems in other files say in which."""
+        try:
+            return self._layer(it, stack)
+        except ScenarioError as error:
+            raise ScenarioError(
+                [elsewhere(it, one) for one in error.problems] if stack else error.problems
+            ) from None
+
+    def _layer(self, it: Adapted, stack: tuple[str, ...]) -> Layer:
         if it.type in stack:
             way = " → ".join([*stack[stack.index(it.type) :], it.type])
             what = f"'{it.type}' would contain itself: {way}"
@@ -190,6 +198,11 @@ class Library:
     def _listed(self, it: Adapted) -> bool:
         """Whether its units are declared elsewhere: there, ports of the same name belong together."""
         return all(self._declared(unit) or self.adaptation(unit) for unit in it.inner)
+
+
+def elsewhere(it: Adapted, problem: Problem) -> Problem:
+    """The problem with the name of the file that its line is of."""
+    return replace(problem, where=(Path(it.source).name,)) if it.source and not problem.where else problem
 
 
 def _file(path: Path) -> Path | None:

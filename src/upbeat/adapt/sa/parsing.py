@@ -1,6 +1,6 @@
 """The text of a `.sa` file as data. Both dialects are read: that of the thesis and that of its tool.
 
-The grammar is flat: a file is a sequence of sections, and `_File` puts together what belongs to one unit. So
+The grammar is flat: a file is a sequence of sections, and `_put_together` finds what belongs to one unit. So
 sections may stand in any order, and what is missing or stands twice is told in words. Commas
 between ports and between declarations may be left out, as the printed listings do.
 """
@@ -697,7 +697,7 @@ def _finish(file: File, unit: Adapted | Inner | None) -> File:
     if unit is None:
         return file
     if isinstance(unit, Adapted):
-        return replace(file, adaptations=(*file.adaptations, unit))
+        return replace(file, adaptations=(*file.adaptations, replace(unit, source=file.source)))
     # a connection that follows a list of ports without a comma looks like one of them with a binding
     wires = tuple(
         Wire(_ref_of(port), port.bound, at=port.at) for port in (*unit.inputs, *unit.outputs) if port.bound

@@ -315,6 +315,8 @@ class Adapted(Placed):
     in_rules: Rules | None = None
     out_vars: tuple[Declared, ...] = ()
     out_rules: Rules | None = None
+    source: str = field(default="", compare=False, repr=False)
+    """The file that it stands in."""
 
     def unit(self, name: str) -> Inner | None:
         return next((unit for unit in self.inner if unit.name == name), None)
