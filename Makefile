@@ -8,6 +8,7 @@ CXX_FOUND := $(shell command -v $(if $(filter-out default,$(origin CXX)),$(CXX),
 BIN := .venv/bin
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && echo 4 || echo $$n)
 PYTEST_ARGS ?= -n $(JOBS)
+QUICK := -m "not slow"
 NATIVE := $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
 
 # Where there is a compiler, C++ that does not build is an error and not a quiet fallback to the
@@ -20,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
+.PHONY: help setup demo test nightly fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -69,8 +70,11 @@ bench: .venv/.benched  ## Measure the overhead against hand-written C, and event
 
 # ------------------------------------------------------------------------------------------- checks
 
-test: setup native-asan native-tsan  ## All tests: the C++ core under sanitizers, then Python
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: setup native-asan native-tsan  ## The tests: the C++ core under sanitizers, then Python
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(QUICK)
+
+nightly: QUICK :=
+nightly: test  ## All tests, the slow ones with many more cases included
 
 # Laws are tested with drawn examples: the same ones in `make test`, new ones here, as often as you like.
 FUZZ := $(shell grep -rl --include='test_*.py' hypothesis tests | sort)

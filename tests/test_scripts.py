@@ -47,7 +47,12 @@ SMALL = {
 Not among them: discrete.py needs SimPy, and the others know no smaller size."""
 
 
-@pytest.mark.parametrize("name", SMALL)
+SLOW = {"fmu_life", "isolation", "overhead", "parallel"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in SMALL]
+)
 def test_a_benchmark_still_runs(name: str) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--json", *SMALL[name]]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)

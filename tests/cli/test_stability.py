@@ -353,17 +353,22 @@ def test_the_margin_has_the_sign_of_the_verdict(tmp_path: Path, capsys: pytest.C
         assert sign == {"stable": 1, "undecided": 0, "unstable": -1}[verdict]
 
 
-def test_the_end_of_the_search_is_no_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    for scan, end, beyond in (("0.05:0.3", 0.3, True), ("0.05:2", 0.9524, False)):
-        command = ["stability", EXAMPLE, "--compare", "--scan", scan]
-        assert main([*command, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        for one in (found, next(one for one in found["alternatives"] if one["present"])):
-            assert one["largest_stable_step"] == pytest.approx(end, abs=1e-4)
-            assert one["open"] is beyond
-        assert main(command) == 0
-        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("* "))
-        assert row.endswith("0.3 and perhaps beyond" if beyond else "0.9524")
+@pytest.mark.parametrize(
+    ("scan", "end", "beyond"),
+    [("0.05:0.3", 0.3, True), pytest.param("0.05:2", 0.9524, False, marks=pytest.mark.slow)],
+)
+def test_the_end_of_the_search_is_no_limit(
+    capsys: pytest.CaptureFixture[str], scan: str, end: float, beyond: bool
+) -> None:
+    command = ["stability", EXAMPLE, "--compare", "--scan", scan]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for one in (found, next(one for one in found["alternatives"] if one["present"])):
+        assert one["largest_stable_step"] == pytest.approx(end, abs=1e-4)
+        assert one["open"] is beyond
+    assert main(command) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("* "))
+    assert row.endswith("0.3 and perhaps beyond" if beyond else "0.9524")
 
 
 def test_local_verdicts_are_labelled_in_a_comparison(
@@ -421,14 +426,15 @@ until = 10.0
 """
 
 
+@pytest.mark.parametrize("more", [[], pytest.param(["--compare"], marks=pytest.mark.slow)])
 def test_an_iteration_without_an_end_is_undecided_and_other_steps_are_looked_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     """One round of the iteration multiplies an error by 4 times the step: it ends only below 0.25 s."""
     file = tmp_path / "l.toml"
     file.write_text(LOOPED)
     picture = tmp_path / "l.png"
-    assert main(["stability", str(file), "--json", "--compare", "--plot", str(picture)]) == 0
+    assert main(["stability", str(file), "--json", *more, "--plot", str(picture)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["spectral_radius"], found["mode"]) == ("undecided", None, None)
     assert found["margin"] == 0

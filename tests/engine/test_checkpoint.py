@@ -531,6 +531,7 @@ def test_what_a_checkpoint_holds_comes_back(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- kill -9
 
 
+@pytest.mark.slow  # killed runs above take a moment; this is the published experiment with kill -9
 def test_kill_nine() -> None:
     """The small version of reproduce/kill_resume.py."""
     spec = importlib.util.spec_from_file_location("kill_resume", ROOT / "reproduce/kill_resume.py")

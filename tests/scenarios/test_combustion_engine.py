@@ -443,6 +443,7 @@ def test_the_comparison_refuses_to_do_nothing(words: tuple[str, str], capsys: An
     assert f"argument {words[0]}: {words[1]!r} is not a" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_errors_alone_are_a_short_run() -> None:
     path = FOLDER.parents[1] / "reproduce" / "engine.py"
     command = [sys.executable, str(path), "--errors-only", "--json", "--until", "0.01"]

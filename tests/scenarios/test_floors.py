@@ -89,9 +89,10 @@ def test_what_stays_true_happens_once(
     assert len(trace.events) == 1
 
 
-def test_random_floors_hold() -> None:
+@pytest.mark.parametrize("count", [7, pytest.param(22, marks=pytest.mark.slow)])
+def test_random_floors_hold(count: int) -> None:
     draw = np.random.default_rng(77)
-    for number in range(22):
+    for number in range(count):
         e, m = draw.uniform(0.0, 0.9), draw.uniform(0.3, 20.0)
         k, c = 10 ** draw.uniform(1.5, 4.0), 10 ** draw.uniform(0.0, 2.0)
         step, x = float(draw.choice([0.02, 0.05, 0.1])), float(draw.choice([0.0, 1.0]))

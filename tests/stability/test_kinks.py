@@ -69,9 +69,10 @@ def drawn(seed: int) -> tuple[up.Scenario, Callable[[Array], Array], float, int]
     return up.Scenario({"o": unit}), lambda x: rk4(f, x, h), h, size
 
 
-def test_random_kinks_are_judged_as_motions_across_them_go() -> None:
+@pytest.mark.parametrize("count", [8, pytest.param(24, marks=pytest.mark.slow)])
+def test_random_kinks_are_judged_as_motions_across_them_go(count: int) -> None:
     verdicts = []
-    for seed in range(24):
+    for seed in range(count):
         scenario, step, h, size = drawn(seed)
         found = up.stability_of(scenario, pace=h, scan=False)
         verdicts.append(found.verdict)
