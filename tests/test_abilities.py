@@ -30,7 +30,6 @@ LEFT: dict[str, int] = {
     "engine/deep.py": 4,
     "engine/formats/fmus.py": 2,
     "engine/isolation.py": 3,
-    "engine/nesting/adapted.py": 2,
     "report/explain.py": 1,
     "scenario/events/watcher.py": 2,
     "scenario/files/written.py": 1,

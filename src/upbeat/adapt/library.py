@@ -178,7 +178,7 @@ class Wired:
     def __post_init__(self) -> None:
         self.units = {INSIDE: self.model}
         for port in self.model.ports:
-            if port.internal or port.causality is Causality.PARAMETER:
+            if port.internal or port.extra or port.causality is Causality.PARAMETER:
                 continue
             if port.causality is Causality.INPUT:
                 self.inputs[port.name] = port

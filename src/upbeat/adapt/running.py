@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from upbeat.adapt.adaptation import (
     SIZES,
@@ -35,7 +35,6 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
-from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.wrapped import Replayed, Resampled
 
 MOST_STEPS = 1_000_000
@@ -53,7 +52,7 @@ class _Passing:
         self.ports = tuple(
             port
             for port in self.model.ports
-            if port.causality is not Causality.PARAMETER and not port.internal
+            if port.causality is not Causality.PARAMETER and not port.internal and not port.extra
         )
         odd = [port.name for port in self.ports if port.event or port.kind is Kind.STRING]
         if odd:
@@ -192,7 +191,9 @@ def _substeps(times: int) -> tuple[Statement, ...]:
 def every(model: Model, seconds: float) -> Model:
     """The unit runs at a rate of its own, whatever the communication step is: it is told its inputs, and
     its outputs change, every so many seconds."""
-    return Resampled(model, _positive("seconds", seconds))
+    period = _positive("seconds", seconds)
+    own = getattr(model, "sampled", None)
+    return Resampled(model, period) if own is None else own(period)
 
 
 def rate(model: Model, times: int, inputs: str = "linear") -> Program:
@@ -224,11 +225,12 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     is right whatever happens within it. The unit makes `steps` steps in it; where it is given by equations
     the mean is an integral by its solver, otherwise by the trapezoidal rule over these steps."""
     count = _whole("steps", steps)
-    exact = equations_of(model) is not None
+    integrating = getattr(model, "integrating", None)
+    exact = integrating is not None
     before = _Passing(model)
     cells = before.on(on, Causality.OUTPUT)
-    if exact:
-        model, areas = _with_areas(cast(Ode, model), cells)
+    if integrating is not None:
+        model, areas = integrating(cells)
     work = _Passing(model)
     hidden = set(areas.values()) if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)
@@ -264,28 +266,6 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
         tuple(control), name=f"average of {', '.join(cells)}", shown=means.get, init=first,
         controls=(*work.stored(cells, "m"), *work.stored(cells, "a"), *more),
     )  # fmt: skip
-
-
-def _with_areas(model: Ode | Function, cells: list[str]) -> tuple[Ode, dict[str, str]]:
-    """The model with the integrals of these outputs as states that are given out; and what these are
-    called."""
-    spec = model.to_spec()
-    taken = {port.name for port in model.ports} | set(spec.get("states", ())) | set(spec.get("locals", ()))
-    outputs = spec.get("outputs", {})
-    outputs = dict(outputs) if isinstance(outputs, dict) else {name: name for name in outputs}
-    states, areas = dict(spec.get("states", {})), {}
-    for number, cell in enumerate(cells):
-        if "[" in cell:
-            raise ModelError(f"'{cell}' is a cell of an array; averages of equations are for single outputs")
-        name = f"area{number}"
-        while name in taken:
-            name += "_"
-        entry = outputs[cell]
-        value = entry["value"] if isinstance(entry, dict) else entry
-        states[name] = value
-        outputs[name] = name
-        areas[cell] = name
-    return Ode(**{**spec, "states": states, "outputs": outputs}), areas
 
 
 def fixed_step(model: Model, step: float, order: int = 1) -> Program:

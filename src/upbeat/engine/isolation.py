@@ -11,7 +11,7 @@ from typing import Any, get_args
 from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
-from upbeat.master.paces.pace import Pace, nominal_step
+from upbeat.master.paces.pace import Fixed, Pace, nominal_step
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import DEADLINE, Isolated, When, bare, placed_like
 
@@ -54,15 +54,32 @@ def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
     made: dict[str, Model] = {}
     for name, model in scenario.units.items():
         inner = bare(model)
-        told: Model = inner
-        if isinstance(inner, FromFile):
-            told = inner.planned(stop, nominal_step(pace))
-        elif type(inner) is Nested:
-            inside = planned(inner.scenario, stop, inner.master.pace)
-            told = inner if inside is inner.scenario else replace(inner, scenario=inside)
+        told = _planned(inner, stop, pace)
         if told is not inner:
             made[name] = placed_like(model, told)
     return scenario.with_units(made)
+
+
+def _planned(model: Model, stop: float, pace: Pace) -> Model:
+    if isinstance(model, FromFile):
+        return model.planned(stop, nominal_step(pace))
+    if isinstance(model, Nested):
+        inside = planned(model.scenario, stop, model.master.pace)
+        return model if inside is model.scenario else replace(model, scenario=inside)
+    around = getattr(model, "around", None)
+    if around is None:
+        return model
+    every = getattr(model, "every", None)
+    inner: Model = model.model  # type: ignore[attr-defined]
+    told: Model = around(_planned(inner, stop, pace if every is None else Fixed(every)))
+    return told
+
+
+def _inside(model: Model) -> Model:
+    """The model that one around it changes the running of, if it is such a one."""
+    while hasattr(model, "around"):
+        model = model.model  # type: ignore[attr-defined]
+    return model
 
 
 def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
@@ -80,7 +97,7 @@ def together(scenario: Scenario) -> Scenario:
     """The scenario with all units in this process, whatever they say."""
     return scenario.with_units(
         {
-            name: replace(model, scenario=together(model.scenario)) if type(model) is Nested else model
+            name: replace(model, scenario=together(model.scenario)) if isinstance(model, Nested) else model
             for name, model in ((name, bare(model)) for name, model in scenario.units.items())
         }
     )
@@ -107,7 +124,7 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     if own == "process" and isinstance(model, Isolated):
         return model if model.isolation == "process" else replace(model, isolation="process")
     when = isolation.when if own == "auto" else own
-    if type(inner) is Nested and own != "process":
+    if isinstance(inner, Nested) and own != "process":
         inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
         return inner if inside is inner.scenario else replace(inner, scenario=inside)
     if when == "process" or (
@@ -120,8 +137,8 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
 
 
 def _models(units: Mapping[str, Model]) -> Iterator[Model]:
-    for model in map(bare, units.values()):
-        if type(model) is Nested:
+    for model in map(_inside, map(bare, units.values())):
+        if isinstance(model, Nested):
             yield from _models(model.scenario.units)
         else:
             yield model

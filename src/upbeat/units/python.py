@@ -484,6 +484,10 @@ class PythonUnit:
             unit = Sampled(unit, self.ports, self.sample_time, start)
         return cast(Unit, unit)
 
+    def sampled(self, period: float) -> PythonUnit:
+        """The same model with this sample time."""
+        return replace(self, sample_time=period)
+
     def _values(self) -> dict[str, Signal]:
         parameters = [port for port in self.ports if port.causality is Causality.PARAMETER]
         return {port.name: _signal(port) for port in parameters}

@@ -59,6 +59,15 @@ class Resampled:
         """The same with other values of the model."""
         return replace(self, model=self.model.with_values(values))
 
+    @property
+    def adapts(self) -> tuple[Model, str]:
+        """The model inside, and what a file calls this."""
+        return self.model, f"every {self.every!r}"
+
+    def around(self, model: Model) -> Resampled:
+        """The same around another model."""
+        return self if model is self.model else replace(self, model=model)
+
 
 # ----------------------------------------------------------------------------------------------------
 # Rollback by replaying.
@@ -94,6 +103,15 @@ class Replayed:
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Replayed:
         """The same with other values of the model."""
         return Replayed(self.model.with_values(values))
+
+    @property
+    def adapts(self) -> tuple[Model, str]:
+        """The model inside, and what a file calls this."""
+        return self.model, "replay"
+
+    def around(self, model: Model) -> Replayed:
+        """The same around another model."""
+        return self if model is self.model else Replayed(model)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

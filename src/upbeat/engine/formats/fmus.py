@@ -332,7 +332,7 @@ def _talking(model: Model) -> Model:
     if isinstance(model, Isolated):
         inner = _talking(model.model)
         return model if inner is model.model else replace(model, model=inner)
-    if type(model) is Nested:
+    if isinstance(model, Nested):
         inside = talking(model.scenario)
         return model if inside is model.scenario else replace(model, scenario=inside)
     return model

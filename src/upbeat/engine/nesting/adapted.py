@@ -24,7 +24,6 @@ from upbeat.master.couplings.coupling import GaussSeidel
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import EventDriven
-from upbeat.units.wrapped import Replayed, Resampled
 
 KINDS.setdefault("as_discrete", as_discrete)
 KINDS.setdefault("as_continuous", as_continuous)
@@ -124,7 +123,7 @@ def _run(model: Model, given: Given, asked: Asked) -> Model:
         raise
     if isinstance(made, Program):
         found = _renamed(program_of(made.adaptation), made.renamed)
-        object.__setattr__(found, "written", (model, given))  # what a file says; no part of what it is
+        object.__setattr__(found, "adapts", (model, given))  # what a file says; no part of what it is
         return found
     assert hasattr(made, "instantiate")
     return made  # type: ignore[no-any-return]
@@ -166,12 +165,8 @@ def taken_apart(model: Model) -> tuple[Model, list[Any]] | None:
     given: list[Given] = []
     while True:
         found: tuple[Given, ...]
-        if isinstance(model, Resampled):
-            found, model = (f"every {model.every!r}",), model.model
-        elif isinstance(model, Replayed):
-            found, model = ("replay",), model.model
-        elif isinstance(model, Nested) and hasattr(model, "written"):
-            inside, one = model.written
+        if hasattr(model, "adapts"):
+            inside, one = model.adapts
             found, model = (one,), inside
         elif isinstance(model, Adapted) and model.model is not None:
             if adapted(model.model, *model.adaptations) != model:

@@ -535,7 +535,7 @@ def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Bl
 
 def opened(model: Model) -> TypeGuard[Nested]:
     """Whether a model is a nested scenario whose inside is followed; one with events is a unit as a whole."""
-    return type(model) is Nested and not model.has_events
+    return isinstance(model, Nested) and not model.has_events
 
 
 class Neighbour(Interpreter):

@@ -379,7 +379,7 @@ class Inducing:
         self.ideal = ideal
         self._blocks = tuple(blocks)
         self._sizes = different(sizes)
-        self._nested = any(type(model) is Nested for model in experiment.closed.units.values())
+        self._nested = any(isinstance(model, Nested) for model in experiment.closed.units.values())
         self.inside = fixed_inside(together(experiment.closed)) if self._nested else ()
         """The sizes of steps inside nested scenarios: others have to fit them."""
         self._machine: Followed | None = None

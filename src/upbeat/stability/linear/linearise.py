@@ -544,7 +544,7 @@ def _linear_unit(
         return StaticLinearUnit()
     if isinstance(model, Fmu):
         return _linear_fmu(name, model, unit, given, how)
-    if type(model) is Nested:
+    if isinstance(model, Nested):
         raise InvalidInput(
             f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
             "happens then is no matrix. Give it inputs and outputs that are signals alone, or judge what is "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
+from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Port, Value
 from upbeat.units.equations.arranging import (
@@ -94,6 +95,26 @@ class _Model:
         """The same model with outputs for the states that it does not give out."""
         grown = with_states(self.equations)
         return self if grown is self.equations else self._with(grown)
+
+    def integrating(self, outputs: Sequence[str]) -> tuple[Ode, dict[str, str]]:
+        """The same model with the integrals of these outputs as states that are given out; and what these are
+        called."""
+        spec = self.to_spec()
+        taken = {port.name for port in self.ports} | {*spec.get("states", ()), *spec.get("locals", ())}
+        shown = spec.get("outputs", {})
+        shown = dict(shown) if isinstance(shown, Mapping) else {name: name for name in shown}
+        states, areas = dict(spec.get("states", {})), {}
+        for number, output in enumerate(outputs):
+            if output not in shown:
+                raise ModelError(f"'{output}' is a cell of an array, and this is for single outputs")
+            name = f"area{number}"
+            while name in taken:
+                name += "_"
+            entry = shown[output]
+            states[name] = entry["value"] if isinstance(entry, Mapping) else entry
+            shown[name] = name
+            areas[output] = name
+        return Ode(**{**spec, "states": states, "outputs": shown}), areas
 
     def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
