@@ -144,6 +144,7 @@ NB_MODULE(_native, module) {
       .def("unpack", &Host::unpack)
       .def("set_input", &Host::set_input)
       .def("read", &Host::read)
+      .def("read_inside", &Host::read_inside)
       .def("write", &Host::write)
       .def("take_error", &Host::take_error)
       .def("heed_interrupts", &Host::heed_interrupts)

@@ -158,6 +158,23 @@ class Host {
     const std::size_t index = visit.cell(cell);
     return to_python(visit.machine().cells()[index], visit.machine().tables().kinds[index], entrance_.strings);
   }
+  // A real cell of the scenario that is nested in a unit, in a unit of that one, and so on.
+  double read_inside(const std::vector<std::int32_t>& path, std::int32_t cell) {
+    Visit visit(*this);
+    Machine* machine = &visit.machine();
+    for (const std::int32_t unit : path) {
+      if (unit < 0 || static_cast<std::size_t>(unit) >= machine->units()) throw std::out_of_range("there is no such unit");
+      Nested* inside = Nested::behind(machine->unit(unit));
+      if (inside == nullptr) throw std::invalid_argument("the unit is no nested scenario");
+      machine = &inside->machine();
+    }
+    const ProgramTables& tables = machine->tables();
+    const auto index = static_cast<std::size_t>(cell);
+    if (cell < 0 || index >= tables.kinds.size() || tables.kinds[index] != Kind::Real) {
+      throw std::out_of_range("there is no such real cell");
+    }
+    return to_double(machine->cells()[index], Kind::Real);
+  }
   void write(std::int32_t cell, nb::handle value) {
     Visit visit(*this);
     const std::size_t index = visit.cell(cell);

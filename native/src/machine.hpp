@@ -134,6 +134,7 @@ class Machine {
   const Trial* tried(std::size_t block) const;
 
   std::size_t units() const { return units_.size(); }
+  const upbeat_unit& unit(std::int32_t number) const { return units_[static_cast<std::size_t>(number)]; }
   // From any thread: the units that are being advanced just now.
   std::vector<std::int32_t> advancing() const {
     std::vector<std::int32_t> found;

@@ -239,3 +239,32 @@ def test_the_machine_keeps_many_states() -> None:
                     == shown[k + 1][program.columns["car.x"].register]
                 )
         machine.close()
+
+
+@pytest.mark.parametrize("outer", ENGINES)
+@pytest.mark.parametrize("inside", ENGINES)
+def test_what_is_doubtful_inside_is_told_with_the_way_there(outer: str, inside: str) -> None:
+    """sin(t) reaches 1, or not, as errors decide: in a nest, and in a nest in a nest."""
+    swing = up.Ode({"x": "v", "v": "-x"}, start={"v": 1.0})
+    near = up.Scenario(
+        {"swing": swing}, events={"top": {"when": "swing.x >= 0.9999999"}}, outputs={"x": "swing.x"}
+    )
+    box = nest(near, pace=up.LookAhead(0.1))
+    deep = nest(up.Scenario({"in": box}, outputs={"x": "in.x"}), 0.1)
+    for scenario, way in ((up.Scenario({"box": box}), "box"), (up.Scenario({"car": deep}), "car.in")):
+        trace = up.simulate(on_engine(inside, scenario), pace=0.1, until=4.0, engine=outer)
+        (told,) = trace.info["warnings"]
+        assert told.startswith(f"inside '{way}': event 'top' grazes its threshold at t = 1.")
+        assert told in up.summary(trace)
+
+
+def test_what_could_not_be_chosen_well_inside_is_told() -> None:
+    units = {
+        name: up.Ode({"v": "50*(u - v)"}, inputs=["u"], outputs=["v"], start={"v": start})
+        for name, start in (("a", 1.0), ("b", 0.0))
+    }
+    events = {"far": {"when": "a.v >= 5"}}
+    stiff = up.Scenario(units, {"a.u": "b.v", "b.u": "a.v"}, events=events, outputs={"v": "a.v"})
+    box = nest(stiff, 0.1, events="auto")
+    (told,) = up.simulate(up.Scenario({"box": box}), pace=0.1, until=1.0).info["warnings"]
+    assert told.startswith("inside 'box': inputs a.u, b.u are ")

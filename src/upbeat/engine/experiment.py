@@ -19,7 +19,7 @@ from upbeat.engine.native.machine import Lowered
 from upbeat.engine.nesting.flatten import kept_nested
 from upbeat.engine.plan import Plan
 from upbeat.engine.realtime import RealTime
-from upbeat.engine.remarks import step_remarks
+from upbeat.engine.remarks import inner_warnings, step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.selection import Selection, select
 from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, default_pace, outside_files
@@ -158,7 +158,8 @@ class Experiment:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What may go wrong and can be seen before the run, in sentences."""
-        found = (*step_remarks(self.plan, self.span), *self.plan.master.warnings)
+        inside = inner_warnings(self.plan.scenario)
+        found = (*step_remarks(self.plan, self.span), *self.plan.master.warnings, *inside)
         if not self.shared:
             return found
         from upbeat.engine.parallel.cores import core_remarks

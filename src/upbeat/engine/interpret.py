@@ -21,6 +21,7 @@ from upbeat.engine.machine import (
     due_text,
     exhausted_error,
     input_text,
+    nested_cell,
     output_text,
     reached_text,
     slope_text,
@@ -484,6 +485,10 @@ class Interpreter:
             except FAULTS as cause:
                 raise foreign(name, cause) from cause
         return kept, cells
+
+    def read_inside(self, path: Sequence[str], cell: int) -> float | None:
+        unit, *rest = path
+        return nested_cell(self._units[unit], rest, cell)
 
     def solver_statistics(self) -> dict[str, SolverStatistics]:
         return {

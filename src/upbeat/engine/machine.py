@@ -68,6 +68,11 @@ class Machine(Protocol):
         """The token that `pack` was given."""
         ...
 
+    def read_inside(self, path: Sequence[str], cell: int) -> float | None:
+        """A real register of the scenario nested in a unit, in a unit of that one, and so on; None if nobody
+        can look there (it runs in another process)."""
+        ...
+
     def solver_statistics(self) -> Mapping[str, SolverStatistics]:
         """How hard the solvers of units have worked, where they tell."""
         ...
@@ -206,6 +211,14 @@ def due_text(given: object) -> str:
 
 # ----------------------------------------------------------------------------------------------------
 # Letting go of units: each exactly once, whatever the others do.
+
+
+def nested_cell(unit: object, path: Sequence[str], cell: int) -> float | None:
+    """A real register of the machine inside a unit, or of one deeper in; None if there is none to look at."""
+    machine: Machine | None = getattr(unit, "machine", None)
+    if machine is None:
+        return None
+    return machine.read_inside(path, cell) if path else float(machine.read(cell))
 
 
 def close_all(units: Mapping[str, object]) -> None:

@@ -196,6 +196,9 @@ class _Timed:
     def unpack(self, body: bytes) -> Any:
         return self.machine.unpack(body)
 
+    def read_inside(self, path: Sequence[str], cell: int) -> float | None:
+        return self.machine.read_inside(path, cell)
+
     def solver_statistics(self) -> Mapping[str, SolverStatistics]:
         return self.machine.solver_statistics()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from upbeat.core.abilities import Ability, FromFile
 from upbeat.core.errors import Problem
@@ -15,6 +17,9 @@ from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import bare
+
+if TYPE_CHECKING:
+    from upbeat.engine.nesting.unit import Running
 
 
 def step_remarks(plan: Plan, span: Span) -> tuple[str, ...]:
@@ -46,6 +51,30 @@ def step_remarks(plan: Plan, span: Span) -> tuple[str, ...]:
         found.append(f"{what}: a step that does ends the run with an error")
     who = f"{', '.join(steady)}: the FMU takes only steps of one length"
     return tuple(f"{who} (canHandleVariableCommunicationStepSize is false), and {what}" for what in found)
+
+
+class Inside(NamedTuple):
+    """A nested scenario that stays one: the units that lead to it, its name for people, what runs there."""
+
+    path: tuple[str, ...]
+    name: str
+    running: Running
+
+
+def nests(scenario: Scenario, above: Inside | None = None) -> Iterator[Inside]:
+    """The scenarios nested in units, at all depths."""
+    for unit, model in scenario.units.items():
+        running: Running | None = getattr(model, "running", None)
+        if running is not None:
+            path, around = (above.path, f"{above.name}.") if above is not None else ((), "")
+            found = Inside((*path, unit), around + path_of(scenario, unit), running)
+            yield found
+            yield from nests(running.scenario, found)
+
+
+def inner_warnings(scenario: Scenario) -> Iterator[str]:
+    """What could not be chosen well inside nested scenarios."""
+    return (f"inside '{one.name}': {told}" for one in nests(scenario) for told in one.running.warnings)
 
 
 def unit_problems(scenario: Scenario, path: tuple[str, ...] = ()) -> list[Problem]:

@@ -33,7 +33,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
-from upbeat.engine.remarks import tell_unconverted
+from upbeat.engine.remarks import nests, tell_unconverted
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection
 from upbeat.master.held import varied_rate
@@ -482,9 +482,14 @@ class Run:
         """What the program has noticed that makes results doubtful."""
         if self._machine is None:
             return ()
-        read = self._machine.read
+        read, read_inside = self._machine.read, self._machine.read_inside
         cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
-        sentences = (one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True))
+        sentences = [one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True)]
+        for inside in nests(self._scenario):
+            for one in inside.running.program.doubts:
+                deeper = [read_inside(inside.path, one.register + k) for k in range(3)]
+                said = one.sentence([inf if cell is None else cell for cell in deeper])
+                sentences.append(None if said is None else f"inside '{inside.name}': {said}")
         return tuple(sentence for sentence in sentences if sentence is not None)
 
     def _on_cores(self) -> tuple[str, ...]:

@@ -272,6 +272,8 @@ class Handling(NamedTuple):
     why: tuple[str, ...]
     ports: Mapping[str, Approximation] = {}
     warnings: tuple[str, ...] = ()
+    drift: float = 0.0
+    """By what part of its size a step puts the motion off, as far as that can be estimated."""
 
 
 def handled(
@@ -494,13 +496,14 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
-        why = f"{', '.join(steady)} takes only steps of one length"
-        late = f"events are noticed up to a step late, because {why}"
+        names = ", ".join(steady)
+        late = f"events are noticed up to a step late, because {names} takes only steps of one length"
         return Handling(case.pace, case.coupling, (late,), warnings=(late,))
     chosen = _Inputs({}, [], []) if ports is None else _inputs(case.closed, ports, nominal_step(case.pace))
     found = _located(case, chosen.why)
     warnings = found.warnings or tuple(chosen.warnings)  # who cannot be set back is the greater trouble
-    return found._replace(ports=chosen.ports, warnings=warnings, why=(*found.why, *chosen.why))
+    why = (*found.why, *chosen.why)
+    return found._replace(ports=chosen.ports, warnings=warnings, why=why, drift=chosen.drift)
 
 
 def _located(case: _Case, rates: Sequence[str]) -> Handling:
@@ -557,6 +560,7 @@ class _Inputs(NamedTuple):
     ports: dict[str, Approximation]
     why: list[str]
     warnings: list[str]
+    drift: float = 0.0
 
 
 def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -> _Inputs:
@@ -585,7 +589,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
             ports[target] = Linear()
         elif sources and c.unit in looked:
             blind.append(f"{path_of(closed, c.unit)}.{c.port}")
-    ports, unstable = _calmed(closed, ports, given, step)
+    ports, unstable, drift = _calmed(closed, ports, given, step)
     ways: dict[Approximation, list[str]] = {}
     for target, chosen in ports.items():
         unit, port = split(target)
@@ -599,7 +603,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
             "what they follow: events may be missed, or late by more than the tolerance. Compare with a run "
             "of half the step"
         )
-    return _Inputs(ports, why, warnings)
+    return _Inputs(ports, why, warnings, drift)
 
 
 def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> bool:
@@ -613,14 +617,22 @@ def calm(closed: Scenario, ports: Mapping[str, Approximation], step: float) -> b
     return error_per_step(system, step, ports) <= COARSE
 
 
+class _Calmed(NamedTuple):
+    """What inputs do, what to say of that, and the error of a step that was not told of."""
+
+    ports: dict[str, Approximation]
+    warnings: tuple[str, ...] = ()
+    drift: float = 0.0
+
+
 def _calmed(
     closed: Scenario, ports: dict[str, Approximation], given: Mapping[str, Approximation], step: float
-) -> tuple[dict[str, Approximation], list[str]]:
+) -> _Calmed:
     """The same, or with fewer derivatives, straight lines or held, whichever comes first at which deviations
     do not grow beyond what the system itself does; and a warning then. Inputs that were given stay so."""
     system = linearised(closed) if ports and step else None
     if system is None:
-        return ports, []
+        return _Calmed(ports)
     enough, radius = max(1.0, exact_growth(system, step)) * GROWS, growth(system, step)
     tried: list[tuple[float, dict[str, Approximation]]] = []
     for most in (MOST, 1, 0, -1):  # derivatives; straight lines; held
@@ -636,25 +648,28 @@ def _calmed(
     if rate <= enough and chosen == ports:
         error = error_per_step(system, step, {**ports, **given})
         if error <= COARSE or Linear() in ports.values():  # of which there is another warning
-            return ports, []
-        return ports, [
+            return _Calmed(ports, drift=min(error, COARSE))
+        warning = (
             "the step is long for this coupling: inputs that are continued over it put the motion off by "
             f"{error:.2g} of its size with every step (estimated at the start), and every event adds to "
             "that. Events late in the run may be wrong: compare with a run of half the step"
-        ]
+        )
+        return _Calmed(ports, (warning,))
     if chosen == ports:
-        return ports, [
+        warning = (
             f"the coupling is unstable at this step, whatever inputs do: deviations grow by {rate:.3g} per "
             "step (estimated at the start). Take a shorter step"
-        ]
+        )
+        return _Calmed(ports, (warning,))
     how = "held" if Hold() in chosen.values() else "continued with fewer derivatives than are known"
     names = [f"{path_of(closed, unit)}.{port}" for unit, port in map(split, chosen)]
     grows = "" if rate <= enough else f"; even so they grow by {rate:.3g}"
-    return chosen, [
+    warning = (
         f"inputs {_few(names)} are {how} during a step: with all derivatives, deviations would grow by "
         f"{tried[0][0]:.3g} per step, because the coupling is stiff at this step (estimated at the start)"
         f"{grows}. Events may be late, or missed: take a shorter step"
-    ]
+    )
+    return _Calmed(chosen, (warning,))
 
 
 def _few(names: Sequence[str]) -> str:

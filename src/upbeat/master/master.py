@@ -79,6 +79,8 @@ class Master:
     """What was chosen for `events`, and why: filled in by `settled`."""
     warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """What could not be chosen well, and what to do: filled in by `settled`."""
+    drift: float = field(default=0.0, compare=False, repr=False)
+    """By what part of its size a step puts the motion off, as far as that was estimated by `settled`."""
 
     def __post_init__(self) -> None:
         fixed = f"up.Fixed({self.pace!r})" if isinstance(self.pace, (int, float)) else "up.Fixed(0.01)"
@@ -127,6 +129,7 @@ class Master:
         """
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         wiring = Wiring(sourced, self.approximated, self._special(closed))
+        wiring.drift = self.drift
         for note in (*fallen(closed, self.approximated, self.ports), *grown(closed)):
             wiring.note(note)
         if (late := self.late(closed)) is not None:
@@ -190,6 +193,7 @@ class Master:
             events=None,
             why=chosen.why,
             warnings=chosen.warnings,
+            drift=chosen.drift,
         )
 
     def late(self, scenario: Scenario) -> str | None:

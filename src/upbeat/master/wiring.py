@@ -47,6 +47,8 @@ class Wiring(PortRegisters):
         self.notes: dict[str, None] = {}
         self.doubts: list[Doubt] = []
         """What blocks may notice while they run."""
+        self.drift = 0.0
+        """By what part of its size a step puts the motion off (see `Master.drift`)."""
         self.predictions: dict[str, Reg] = {}
         """By event: two registers in which the pace says when it first saw it coming, and for when."""
         self.struck: dict[str, list[Let]] = {}

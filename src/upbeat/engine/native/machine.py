@@ -20,7 +20,7 @@ from upbeat.core.errors import FAULTS, MissingExtra, RunError, StepError, UnitEr
 from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.core.reasons import KNOWN, Reason
-from upbeat.engine.machine import Fired, close_all, text_of
+from upbeat.engine.machine import Fired, close_all, nested_cell, text_of
 from upbeat.engine.native.entry import Entry, names_of
 from upbeat.engine.native.errors import CLOSED, CoreError, FiredColumns, Names, Raw, blame, not_taken
 from upbeat.engine.native.lower import KINDS, Tables, lower, port_numbers, slopes_asked
@@ -359,6 +359,18 @@ class Machine:
             raise not_taken(error, self._tables) or self._blame(error) from error.cause
         self.note_strings()
         return token
+
+    def read_inside(self, path: Sequence[str], cell: int) -> float | None:
+        unit, *rest = path
+        if unit in self._python:
+            return nested_cell(self._python[unit], rest, cell)
+        numbers, names = [], self._names
+        for one in path:
+            if one not in names.inside:
+                return None
+            numbers.append(names.tables.units.index(one))
+            names = names.inside[one]
+        return self._machine.read_inside(numbers, cell)
 
     def solver_statistics(self) -> dict[str, SolverStatistics]:
         counted = zip(self._tables.units, self._machine.solver_statistics(), strict=True)

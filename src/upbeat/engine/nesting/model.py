@@ -180,10 +180,13 @@ class Nested:
         return flattened(self.scenario, self.master)
 
     @cached_property
+    def _settled(self) -> Master:
+        return self.flat.master.settled(self.flat.scenario)
+
+    @cached_property
     def _built(self) -> tuple[Program, Pace]:
-        master, scenario = self.flat.master.settled(self.flat.scenario), self.flat.scenario
-        master = replace(master, pace=open_ended(master.pace))
-        return master.written(scenario, driven=self.has_events, inside=True)
+        master = replace(self._settled, pace=open_ended(self._settled.pace))
+        return master.written(self.flat.scenario, driven=self.has_events, inside=True)
 
     def check(self) -> None:
         """Build what runs inside: a master that does not fit is said here, before anything runs."""
@@ -368,7 +371,8 @@ class Nested:
     def running(self) -> Running:
         """What runs inside, and how."""
         program, pace = self._built
-        return Running(self.flat.scenario, program, pace, self.engine, self.unknowns, self.discrete)
+        warnings = self._settled.warnings
+        return Running(self.flat.scenario, program, pace, self.engine, self.unknowns, self.discrete, warnings)
 
     def instantiate(self, name: str, start: float, machine: MakesMachine | None = None) -> NestedUnit:
         """A unit, on another `machine` than that of its engine if somebody wants to look at what it does."""

@@ -39,6 +39,7 @@ class Running(NamedTuple):
     engine: EngineName
     unknowns: tuple[str, ...]  # the inputs that the coupling inside finds by itself
     discrete: bool  # whether nothing inside moves on its own between events
+    warnings: tuple[str, ...] = ()  # what could not be chosen well inside
 
     @property
     def free(self) -> dict[str, tuple[str, Port]]:

@@ -374,6 +374,8 @@ WIDTH = 3
 """Of a sample: the value, its rate and its second derivative."""
 TOGETHER = 16
 """So many conditions are looked at together, whether one of them is near its threshold."""
+SLIGHT = 1e-8
+"""What steps put the motion off by is not added up if it is less than this part of its size."""
 GRAZING = 8.0
 """A condition that comes as near to zero as so many times its uncertainty grazes it."""
 
@@ -497,6 +499,16 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
     slope = c1 + u * (2.0 * c2 + u * (3.0 * c3 + u * (4.0 * c4)))
     bend = 2.0 * c2 + u * (6.0 * c3 + u * (12.0 * c4))
     begin = [Let(kept + i, Cell(watch.first + i)) for i in range(size)]
+    # Errors of steps add up: after so many, by such a part of how large each condition has been.
+    drift: list[Expr] = [ZERO] * len(watch.orders)
+    if wiring.drift > SLIGHT:
+        steps = new(unique("conditions′steps"))
+        sizes = new(unique("conditions′sizes"), size=len(watch.orders))
+        begin.append(Let(steps, Cell(steps) + 1.0))
+        for k in range(len(watch.orders)):
+            size_now = apply(Op.ABS, Cell(watch.first + WIDTH * k))
+            begin.append(Let(sizes + k, apply(Op.MAX, Cell(sizes + k), size_now)))
+            drift[k] = min(wiring.drift, 1.0) * Cell(steps) * Cell(sizes + k)
     looked: list[tuple[Expr, Instruction]] = []
     for event, places in zip(watch.names, watch.places, strict=True):
         if not all(watch.orders[k] for k in places):
@@ -538,7 +550,7 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
                 Let(at, ONE),
                 Let(depth, apply(Op.WHERE, apply(Op.GT, bend, 0.0), 0.5 * to * to / bend, Number(inf))),
             )
-            close: Expr = apply(Op.LE, Cell(depth), GRAZING * Cell(error))
+            close: Expr = apply(Op.LE, Cell(depth), GRAZING * Cell(error) + drift[k])
             for other in places:
                 if other != k:
                     values = (Cell(first + WIDTH * other) for first in (watch.first, kept))
@@ -552,7 +564,7 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
                 Let(error, worst),
                 If(apply(Op.GT, before[0], 0.0), found),
             )
-            ahead = before[0] + 2.0 * length * before[1]  # within two steps
+            ahead = before[0] + 2.0 * length * before[1] - drift[k]  # within two steps
             looked.append((ahead, If(apply(Op.LT, ahead, 0.0), block)))
     if not looked:
         return (), ()
