@@ -319,6 +319,15 @@ def test_what_is_wrong_is_said() -> None:
     seconds = up.Function(inputs={"u": {"unit": "s"}}, outputs={"y": "u"})
     with pytest.raises(up.ScenarioError, match="unit"):
         Adaptation({"a": metres, "b": seconds}, (), connections={"b.u": "a.y"})
+    thing = {"w": up.Function(inputs={"u": {"unit": "m"}}, outputs={"y": {"value": "u", "unit": "m"}})}
+    for unit, what in (("s", "do not measure the same thing"), ("cm", r"is in cm .*: write 0.01\*…")):
+        with pytest.raises(up.ModelError, match=what):
+            Adaptation(
+                thing,
+                (inp("v", unit=unit),),
+                in_rules=(Rule((Assign("s", "v"),), (Assign("w.u", "s"),)),),
+                inputs=(Stored("s"),),
+            )
     with pytest.raises(up.ModelError, match="loop has 1 to"):
         passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Loop(0, (Step("w"),)),))
     with pytest.raises(up.ModelError, match="no inner unit 'v'"):

@@ -39,6 +39,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse, substitute
+from upbeat.core.measure import MeasureError, conversion
 from upbeat.core.names import objection_to, split
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.scenario.scenario import Scenario
@@ -437,6 +438,14 @@ class Adaptation:
             elif unit in self.units:
                 inner.setdefault(unit, {})[rest] = value
             elif len(self.units) == 1:
+                try:
+                    next(iter(self.units.values())).with_values({name: value})
+                except ModelError as error:
+                    known = [port.name for port in self.parameters]
+                    hint = suggest(name, known, "parameters") if known else ""
+                    raise ModelError(
+                        f"there is no parameter '{name}' of '{self.name}'. {hint} {error}"
+                    ) from None
                 inner.setdefault(next(iter(self.units)), {})[name] = value
             else:
                 raise ModelError(
@@ -579,6 +588,7 @@ class _Check:
         if it.control is not None:
             everything |= outer | {own_time(unit).id for unit in it.units}
             self._control(it.control, set(everything), stored | self._inner(Causality.INPUT), loop=False)
+        self._measures()
         if not self._found:
             _ = it.inside.graph  # units of measure, and whatever else connections must fulfil
         else:
@@ -673,6 +683,37 @@ class _Check:
             if end not in inputs:
                 self._unknown(end, inputs, "a connection", "inputs of inner units")
             self._expr(value, outputs, f"the connection of {end}")
+
+    def _measures(self) -> None:
+        """What goes from one port to another as it is, through storage perhaps, must be in one unit."""
+        it = self._it
+        ports = {f"{unit}.{port.name}": port for unit, model in it.units.items() for port in model.ports}
+        ports |= {port.name: port for port in it.ports}
+        copies: dict[str, set[str]] = {}
+        for rule in (*it.in_rules, *it.out_rules):
+            for one in statements((*rule.first, *rule.second)):
+                if isinstance(one, Assign):
+                    plain = isinstance(one.value, Name) and not one.rates
+                    copies.setdefault(one.to, set()).add(str(one.value.id) if plain else "")  # type: ignore[union-attr]
+        for to in copies.keys() & ports.keys():
+            source = to
+            for _ in copies:  # from one to the next, however they are chained
+                found = copies.get(source, set())
+                source = next(iter(found)) if len(found) == 1 else source if not found else ""
+            if source not in ports or source == to:
+                continue
+            own, wanted = ports[source].unit, ports[to].unit
+            try:
+                change = conversion(own, wanted)
+            except MeasureError as error:
+                self._found.append(f"'{source}' is passed on to '{to}' as it is: {error}")
+                continue
+            if change:
+                formula = f"{change.scale:g}*…" + (f" + {change.offset:g}" if change.offset else "")
+                self._found.append(
+                    f"'{source}' is in {own} and is passed on to '{to}', which is in {wanted}, as it is: "
+                    f"write {formula} on the way"
+                )
 
     # ------------------------------------------------------------------ statements
 

@@ -171,7 +171,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
 
     return {
         "name": name,
-        "kind": type(bare(model)).__name__,
+        "kind": _kind(bare(model)),
         **({"process": True} if isinstance(model, Isolated) and model.isolation == "process" else {}),
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
@@ -184,6 +184,11 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
         **({"notes": _named(notes, name)} if (notes := getattr(model, "notes", ())) else {}),
     }
+
+
+def _kind(model: Model) -> str:
+    adaptation = model.adaptation if isinstance(model, Nested) else None
+    return type(model).__name__ if adaptation is None else f"adaptation, {adaptation.kind}"
 
 
 def _named(notes: Iterable[str], unit: str) -> list[str]:
