@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict, TypeGuard, TypeVar, get_args
@@ -236,26 +237,30 @@ class Tables:
     ) -> dict[str, Any] | None:
         """What an `Experiment` needs besides the scenario. `writing`: is `out` a place to write to?"""
         found = Problems()
-        run, record = self.run, self.record
         for table, keys in _KEYS.items():
             for key in getattr(self, table):
                 if key not in keys:
                     found.add((table, key), f"unknown key '{key}'", suggest(key, keys, "keys"))
-        fields = {
+        fields: dict[str, Any] = {
             "master": master_from(self.master, found, usual=default_pace(scenario)),
             "span": self._span(found),
-            "record": attempted(
-                lambda: checked_patterns(record.get("signals")), ("record", "signals"), found
-            ),
-            "every": attempted(lambda: checked_every(record.get("every", 1)), ("record", "every"), found),
-            "out": attempted(lambda: checked_file(record.get("out"), writing), ("record", "out"), found),
-            "engine": attempted(lambda: checked_engine(run.get("engine", "auto")), ("run", "engine"), found),
-            "jit": attempted(lambda: checked_truth(run.get("jit", False)), ("run", "jit"), found),
-            "cores": attempted(lambda: checked_cores(run.get("cores", 1)), ("run", "cores"), found),
-            "flatten": attempted(lambda: checked_truth(run.get("flatten", True)), ("run", "flatten"), found),
-            "isolation": isolation_from(run, found),
-            "real_time": attempted(lambda: real_time_from(run.get("real_time")), ("run", "real_time"), found),
         }
+        checks: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+            "record": ("record", "signals", checked_patterns),
+            "every": ("record", "every", checked_every),
+            "out": ("record", "out", partial(checked_file, writing=writing)),
+            "engine": ("run", "engine", checked_engine),
+            "jit": ("run", "jit", checked_truth),
+            "cores": ("run", "cores", checked_cores),
+            "flatten": ("run", "flatten", checked_truth),
+            "real_time": ("run", "real_time", real_time_from),
+        }
+        for field, (table, key, check) in checks.items():
+            given = getattr(self, table)
+            if key in given:
+                fields[field] = attempted(partial(check, given[key]), (table, key), found)
+        if not self.run.keys().isdisjoint(("isolation", "deadline", "restart")):
+            fields["isolation"] = isolation_from(self.run, found)
         problems.found += map(self._named, found.found)
         return None if found.found else fields
 
@@ -292,7 +297,8 @@ def outside_files(settings: Mapping[str, Any]) -> dict[str, Any]:
     force = settings.get("force")
     if force is not None and not isinstance(force, bool):
         raise InvalidInput(f"force must be True or False, not {force!r}")
-    return {"checkpoint": checkpoint_from(settings.get("checkpoint")), "force": bool(force)}
+    given = settings.get("checkpoint")
+    return {"checkpoint": None if given is None else checkpoint_from(given), "force": bool(force)}
 
 
 def checked_fields(
@@ -304,7 +310,7 @@ def checked_fields(
     """
     sound = not problems.found
     fields = tables.fields(problems, scenario=scenario if sound else None, writing=writing) or {}
-    if sound:
+    if sound and "signals" in tables.record:
         tables.check_recorded(scenario, problems)
     return fields
 

@@ -128,11 +128,13 @@ class Master:
         program: inputs may still come from there when this one has started. `span`: of the run, if known.
         """
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
-        wiring = Wiring(sourced, self.approximated, self._special(closed))
+        fewer = fitted(closed, self.approximated) if self.approximated.derivatives else {}
+        still = dict.fromkeys(rates_fed(closed), Hold())
+        wiring = Wiring(sourced, self.approximated, {**fewer, **still, **self.ports})
         wiring.drift = self.drift
-        for note in (*fallen(closed, self.approximated, self.ports), *grown(closed)):
+        for note in (*(fallen(closed, fewer, self.ports) if fewer else ()), *grown(closed)):
             wiring.note(note)
-        if (late := self.late(closed)) is not None:
+        if closed.eventful and (late := self.late(closed)) is not None:
             wiring.note(late)
         for note in self.remarks(closed):
             wiring.note(note)
@@ -146,7 +148,7 @@ class Master:
         left: frozenset[str] = frozenset()
         instant = Instants()
         if not blocks.settles:
-            left = idle(wiring, blocks.steps.values()) if not driven else frozenset()
+            left = idle(wiring, blocks.steps.values()) if closed.eventful and not driven else frozenset()
             instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, idle=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
         budget = _budget(wiring, blocks, pace, instant)
@@ -154,7 +156,7 @@ class Master:
             layout=wiring.registers.layout(),
             start=(*paced.begin, *instant.first, *blocks.start, *begun),
             steps={
-                name: (*instant.keep, *without(step, left, wiring.outputs))
+                name: (*instant.keep, *(without(step, left, wiring.outputs) if left else step))
                 for name, step in blocks.steps.items()
             },
             exchange=blocks.exchange,
@@ -181,8 +183,8 @@ class Master:
     def settled(self, scenario: Scenario) -> Master:
         """The master with a pace, a coupling and inputs that deal with events as `events` says; nothing that
         was given is replaced but steps of one size."""
-        if self.events is None:
-            return replace(self, coupling=self.coupled, inputs=self.approximated)
+        if self.events is None or (self.events == "auto" and not scenario.eventful):
+            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None)
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,
@@ -208,7 +210,7 @@ class Master:
         are only looked at where steps end, in sentences."""
         settled, closed = self.settled(scenario), scenario.closed()
         parts = settled.pace, settled.coupled, closed
-        return (*lost_between(*parts), *without_rate(*parts), *jumping(closed))
+        return (*lost_between(*parts), *without_rate(*parts), *(jumping(closed) if closed.eventful else ()))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
@@ -218,7 +220,8 @@ class Master:
         of these, if pace or coupling follow what happens `inside`. A coupling may arrange more.
         """
         closed = scenario.closed()
-        self._check_ports(closed)
+        if self.ports:
+            self._check_ports(closed)
         if any(one.inside for one in self._followers):
             closed = with_indicators(closed)
         elif moving := [
@@ -264,11 +267,6 @@ class Master:
 
     def _approximation(self, target: str) -> Approximation:
         return self.ports.get(target, self.approximated)
-
-    def _special(self, closed: Scenario) -> dict[str, Approximation]:
-        """The inputs that do something else than the others."""
-        still = dict.fromkeys(rates_fed(closed), Hold())
-        return {**fitted(closed, self.approximated), **still, **self.ports}
 
     def _check_ports(self, scenario: Scenario) -> None:
         inputs = {

@@ -123,20 +123,20 @@ def check_cells(units: Mapping[str, Model], inputs: Iterable[Port], problems: Pr
 
 def check_measures(parts: Parts, problems: Problems) -> None:
     """Complain about every unit of measure that does not exist."""
-    for name, model in parts.units.items():
-        for port in model.ports:
-            section = f"{port.causality.value}s"
-            _check_measure(port, ("units", name, section, port.name), f"{name}.{port.name}", problems)
-    for port in parts.inputs:
-        _check_measure(port, ("inputs", port.name), port.name, problems)
-    for output in parts.all_outputs:
-        _check_measure(output.port, ("outputs", output.port.name), output.port.name, problems)
-
-
-def _check_measure(port: Port, where: Where, name: str, problems: Problems) -> None:
-    if port.unit is not None:
+    outputs = (*(output.port for output in parts.outputs), *(output.port for output in parts.event_outputs))
+    places: list[tuple[Port, Where, str]] = [
+        *(
+            (port, ("units", unit, f"{port.causality.value}s", port.name), f"{unit}.{port.name}")
+            for unit, model in parts.units.items()
+            for port in model.ports
+        ),
+        *((port, ("inputs", port.name), port.name) for port in parts.inputs),
+        *((port, ("outputs", port.name), port.name) for port in outputs),
+    ]
+    for port, where, name in places:
         try:
-            measure.check(port.unit)
+            if port.unit is not None:
+                measure.check(port.unit)
         except measure.MeasureError as error:
             what, _, hint = str(error).partition("; ")
             problems.add(where, f"the unit of '{name}': {what}", f"{hint[:1].upper()}{hint[1:]}.")
@@ -270,7 +270,8 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
     broken = {*broken, *units.keys() - good.keys()}
     if not units and not broken:
         problems.add(("units",), "the scenario has no units", 'Give it at least one: units={"left": Ode(…)}.')
-    good = with_parameters(good, parameters, ("parameters",), problems, broken)
+    if parameters:
+        good = with_parameters(good, parameters, ("parameters",), problems, broken)
     own = _inputs(inputs, problems)
     own_inputs = tuple(port for port in own.values() if port is not None)
     if not check_cells(good, own_inputs, problems):
@@ -290,8 +291,12 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
         outputs=tuple(output for output in given if isinstance(output, ScenarioOutput)),
         event_connections=tuple(link for link in links if isinstance(link, EventConnection)),
         event_outputs=tuple(output for output in given if isinstance(output, EventOutput)),
-        events=_events(events, Readable(good, own_inputs, unclear), pairs, outputs, problems),
     )
+    if events is not None:
+        readable = Readable(good, own_inputs, unclear)
+        readable.driven = {bare(str(target)) for target, _ in pairs}
+        taken = {*readable.inputs, *(outputs if isinstance(outputs, Mapping) else ())}
+        parts = replace(parts, events=tuple(read_events(events, readable, problems, taken)))
     check_measures(parts, problems)
     return parts
 
@@ -359,16 +364,6 @@ def _output(name: str, entry: object, directory: Directory) -> ScenarioOutput | 
     if port.event or (not signal and says_event(value, directory)):
         return deliver_event(port, value, directory, fixed=fixed)
     return deliver(port, value, directory, fixed=fixed)
-
-
-def _events(
-    given: object, directory: Readable, pairs: Iterable[tuple[str, Any]], outputs: object, problems: Problems
-) -> tuple[Event, ...]:
-    if given is None:
-        return ()
-    directory.driven = {bare(str(target)) for target, _ in pairs}
-    taken = {*directory.inputs, *(outputs if isinstance(outputs, Mapping) else ())}
-    return tuple(read_events(given, directory, problems, taken))
 
 
 def _connections(

@@ -125,6 +125,12 @@ class Scenario:
         return Graph(self.units, self.connections)
 
     @cached_property
+    def eventful(self) -> bool:
+        """Whether something may happen at an instant: not if all units are equations without events."""
+        equations = map(equations_of, self.units.values())
+        return bool(self.events) or any(one is None or one.events for one in equations)
+
+    @cached_property
     def ports(self) -> dict[str, Port]:
         """Every port by name: ``unit.port``, and the scenario's own inputs and outputs by theirs."""
         own = {port.name: port for port in (*self.inputs, *(o.port for o in self.all_outputs))}

@@ -27,6 +27,8 @@ from upbeat.units.process import bare, placed_like
 
 def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
     """The scenario in which inputs also depend on the outputs that give their `wanted` derivatives."""
+    if not any(wanted.values()):
+        return scenario
     ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
     connections = []
     for connection in scenario.connections:
@@ -55,6 +57,8 @@ def with_rates(
         order = wanted.get(connection.target, 0)
         for end in connection.sources if order else ():
             asked[end] = max(order, asked.get(end, 0))
+    if not asked:
+        return scenario
     limits: dict[End, int] = {}
     while True:
         plan = _Plan(scenario, limits, alone)
@@ -276,8 +280,6 @@ def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
     Somebody's own approximation is left as it is, but for inputs that a master has made for itself: no user
     could give these another one.
     """
-    if not usual.derivatives:
-        return {}
     internal = {
         f"{u}.{port.name}" for u, model in closed.units.items() for port in model.ports if port.internal
     }
@@ -290,11 +292,13 @@ def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
     return found
 
 
-def fallen(closed: Scenario, usual: Approximation, given: Mapping[str, Approximation]) -> list[str]:
+def fallen(
+    closed: Scenario, fitted: Mapping[str, Approximation], given: Mapping[str, Approximation]
+) -> list[str]:
     """What `fitted` has done, in sentences."""
     looking = {u for u, model in closed.units.items() if isinstance(model, Watcher | Conditions)}
     ways: dict[Approximation, list[str]] = {}
-    for target, chosen in fitted(closed, usual).items():
+    for target, chosen in fitted.items():
         unit, port = split(target)
         own = next(one for one in closed.units[unit].ports if one.name == port)
         if unit not in looking and target not in given and not own.internal:

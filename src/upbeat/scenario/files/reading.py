@@ -336,9 +336,10 @@ def _read(
             ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
         )
         broken = {""}
-    sections = Sections(units, pairs, tables["inputs"], tables["outputs"], events=tables["events"])
+    sections = Sections(units, pairs, tables["inputs"], tables["outputs"], events=tables["events"] or None)
     parts = assemble(sections, problems, broken)
-    parts = with_values(parts, values, problems, broken)
+    if values:
+        parts = with_values(parts, values, problems, broken)
     scenario = Scenario.from_parts(parts, content.get("name", ""))
     file = ScenarioFile(scenario, tables["master"], tables["run"], tables["record"], *origin)
     if also is not None:

@@ -40,13 +40,14 @@ def read_equations(complaints: Complaints, sections: Mapping[str, Any]) -> Equat
     """The equations in these sections, by the names that a file has for them; or a `ModelError` with
     everything in `complaints`, old and new."""
     scope, given = Scope(complaints), sections.get
-    read_tables(entries(given("tables"), "tables", complaints), scope)
+    if given("tables") is not None:
+        read_tables(entries(given("tables"), "tables", complaints), scope)
     read_inputs = scope.ports("inputs", given("inputs"), Causality.INPUT)
     read_parameters = scope.ports("parameters", given("parameters"), Causality.PARAMETER)
     raw_states = _read_states(
         scope.entries("states", given("states")), entries(given("start"), "start", complaints), complaints
     )
-    discrete = read_variables(given("variables"), scope)
+    discrete = () if given("variables") is None else read_variables(given("variables"), scope)
     raw_locals = {name: Raw.of(text) for name, text in scope.entries("locals", given("locals")).items()}
     for name, (port, _) in raw_states.items():
         scope.declare("states", name, port.size, port.unit)
@@ -62,7 +63,7 @@ def read_equations(complaints: Complaints, sections: Mapping[str, Any]) -> Equat
     scope.outputs = tuple(given_outputs)
     heard = tuple(port for port in read_inputs if port.event)
     signals = tuple(port for port in read_inputs if not port.event)
-    if not raw_states:
+    if not raw_states and (heard or sent):
         _refuse_events("inputs", heard, complaints)
         _refuse_events("outputs", sent, complaints)
 
@@ -83,25 +84,24 @@ def read_equations(complaints: Complaints, sections: Mapping[str, Any]) -> Equat
         for name, (port, raw) in raw_outputs.items()
         if (definition := scope.definition("outputs", name, raw, whole=True))
     )
-    for section, definitions in (
-        ("states", [state.derivative for state in read_states]),
-        ("locals", read_locals),
-        ("outputs", [output.definition for output in read_outputs]),
-    ):
-        _keep_out(heard, section, definitions, complaints)
-    vocabulary = Vocabulary(
-        scope,
-        variables={
-            port.name: port for port in (*discrete, *read_parameters, *(state.port for state in read_states))
-        },
-        events={port.name: port for port in heard},
-        signals={port.name for port in signals},
-        sent={port.name: port for port in sent},
-        locals=_written_out(local_cells),
-        reaction="an event",
-    )
-    found = read_events(given("events"), vocabulary)
-    if raw_states:
+    if heard:
+        _keep_out(heard, "states", [state.derivative for state in read_states], complaints)
+        _keep_out(heard, "locals", read_locals, complaints)
+        _keep_out(heard, "outputs", [output.definition for output in read_outputs], complaints)
+    found: tuple[EquationEvent, ...] = ()
+    if given("events") is not None:
+        settable = (*discrete, *read_parameters, *(state.port for state in read_states))
+        vocabulary = Vocabulary(
+            scope,
+            variables={port.name: port for port in settable},
+            events={port.name: port for port in heard},
+            signals={port.name for port in signals},
+            sent={port.name: port for port in sent},
+            locals=_written_out(local_cells),
+            reaction="an event",
+        )
+        found = read_events(given("events"), vocabulary)
+    if raw_states and (heard or sent):
         _complain_about_idle(heard, sent, found, complaints)
     complaints.raise_if_any()
     return Equations(
