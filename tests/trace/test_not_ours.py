@@ -139,3 +139,31 @@ def test_pictures_and_profiles(
         assert "is there already" in capsys.readouterr().err
     assert Path("a.png").read_bytes() == b"a photograph"
     assert main(["plot", "a.toml", "--force"]) == main(["plot", "a.toml"]) == 0
+
+
+def test_python_asks_for_force_as_the_command_line_does(tmp_path: Path) -> None:
+    picture, scenario = tmp_path / "a.png", tmp_path / "a.toml"
+    trace = simulate()
+    found = up.stability_of(SCENARIO, step=0.5, scan=False)
+    for path, write in (
+        (picture, lambda **more: up.plot(trace, out=picture, **more)),
+        (picture, lambda **more: up.plot_stability(found, out=picture, **more)),
+        (scenario, lambda **more: up.write_scenario(SCENARIO, scenario, **more)),
+    ):
+        path.write_bytes(b"[mine]\nnotes = 1\n")
+        with pytest.raises(up.FileProblem, match=r"is there already.*force=True"):
+            write()
+        assert path.read_bytes() == b"[mine]\nnotes = 1\n"
+        write(force=True)
+        write()  # its own, from now on
+    scenario.write_text(FILE)  # written by hand, and a scenario
+    up.write_scenario(SCENARIO, scenario)
+
+
+def test_an_ssp_of_others_is_replaced_with_force_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.ssp"
+    path.write_bytes(b"an archive")
+    with pytest.raises(up.FileProblem, match=r"is not an SSP that Upbeat has exported.*force=True"):
+        up.write_ssp(SCENARIO, path)
+    with pytest.raises(up.ScenarioError):  # it has a unit that is no FMU
+        up.write_ssp(SCENARIO, path, force=True)

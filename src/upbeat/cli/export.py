@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import zipfile
 from pathlib import Path
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
-from upbeat.trace.files.output import kept_from
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -31,19 +29,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def call(options: argparse.Namespace) -> Exit:
     from upbeat.engine.formats.ssp import write_ssp
 
-    kept_from(options.target, _ours, "an SSP that Upbeat has exported", force=options.force)
     made = scenario_options.experiment(options)
     beside = options.file.with_suffix(".ssd")
     like = options.like or (beside if beside.is_file() else None)
-    write_ssp(made, options.target, like=like)
+    write_ssp(made, options.target, like=like, force=options.force)
     if not options.quiet:
         say(f"{options.target}: units: {len(made.scenario.units)}.")
     return Exit.OK
-
-
-def _ours(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("SystemStructure.ssd") as file:
-            return b'generationTool="Upbeat"' in file.read(1 << 16)
-    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError):
-        return False

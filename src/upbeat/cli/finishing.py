@@ -33,10 +33,9 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report], Trace]) -> Exit:
     """Let `run` come to its end and tell how it went."""
     if options.plot is not None:
-        from upbeat.report.plot import check_picture, checked_target, plot
+        from upbeat.report.plot import checked_target, plot
 
-        checked_target(options.plot)
-        check_picture(options.plot, force=options.force)
+        checked_target(options.plot, force=options.force)
     quiet = options.quiet or options.json
     try:
         with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
@@ -47,7 +46,13 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         return exit_for(error)
     if options.plot is not None:
         varied = equal_steps(made.plan.master.pace) is None
-        plot(trace, out=options.plot, steps=varied or None, title=made.scenario.name or None)
+        plot(
+            trace,
+            out=options.plot,
+            force=options.force,
+            steps=varied or None,
+            title=made.scenario.name or None,
+        )
     if options.json:
         say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
     elif not options.quiet:

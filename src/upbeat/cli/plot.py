@@ -10,7 +10,7 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput, cannot_read
-from upbeat.report.plot import check_picture, checked_target, plot
+from upbeat.report.plot import checked_target, plot
 from upbeat.trace.trace import Trace, read
 
 
@@ -50,13 +50,13 @@ def call(options: argparse.Namespace) -> Exit:
     out = options.out or options.file.with_suffix(".png")
     if out == options.file:
         raise InvalidInput(f"the picture would overwrite '{options.file}'; give another name with --out")
-    checked_target(out)
-    check_picture(out, force=options.force)
+    checked_target(out, force=options.force)
     wanted = [*options.names, *(options.signals or ())] or None
     plot(
         _trace(options),
         wanted,
         out=out,
+        force=options.force,
         steps=options.steps or None,
         events=not options.no_events,
         title=options.title,

@@ -14,7 +14,6 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.parallel.cores import Profile, place, recalled
 from upbeat.engine.parallel.operations import operations
 from upbeat.engine.profile import profile
-from upbeat.report.plot import check_picture
 from upbeat.report.schedule import chart_data, chart_text, charts
 from upbeat.scenario.merging.inline import path_of
 
@@ -52,8 +51,7 @@ def call(options: argparse.Namespace) -> Exit:
         from upbeat.report.chart import draw  # which needs the part that draws
 
         picture = options.file.with_suffix(".schedule.png") if picture == Path() else picture
-        check_picture(picture, force=options.force)
-        draw(found, picture, made.scenario.name or options.file.stem)
+        draw(found, picture, made.scenario.name or options.file.stem, force=options.force)
     if options.json:
         blocks = {chart.block: chart_data(chart) for chart in found}
         drawn = {} if picture is None else {"plot": str(picture)}

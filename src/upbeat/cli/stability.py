@@ -18,7 +18,7 @@ from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.pace import Lists
-from upbeat.report.plot import check_picture, checked_target
+from upbeat.report.plot import checked_target
 from upbeat.report.stability import (
     Undrawable,
     along,
@@ -240,8 +240,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def call(options: argparse.Namespace) -> Exit:
     if options.plot is not None:
-        checked_target(options.plot)
-        check_picture(options.plot, force=options.force)
+        checked_target(options.plot, force=options.force)
     if options.scan and options.no_scan:
         raise InvalidInput("--scan and --no-scan contradict each other: leave one of them out")
     if options.seconds is None:
@@ -294,9 +293,9 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
     if options.plot is not None:
         title = made.scenario.name or None
         if mapped is None:
-            plot_stability(found, out=options.plot, title=title)
+            plot_stability(found, out=options.plot, force=options.force, title=title)
         else:
-            plot_map(mapped, out=options.plot, title=title)
+            plot_map(mapped, out=options.plot, force=options.force, title=title)
     if options.json:
         data = _data(found, others, mapped, way, late)
         data |= {"block": block, "blocks": blocks, "plot": options.plot and str(options.plot)}
@@ -336,7 +335,7 @@ def _drawn(found: Certified | Held, made: Experiment, options: argparse.Namespac
     if options.plot is None:
         return None
     try:
-        plot_automaton(found, out=options.plot, title=made.scenario.name or None)
+        plot_automaton(found, out=options.plot, force=options.force, title=made.scenario.name or None)
     except Undrawable as error:
         complain(f"upbeat: warning: no picture: {error}")
         return None

@@ -24,13 +24,20 @@ _LETTER = 0.6
 _MOST_LINES = 200
 
 
-def draw(charts: Sequence[Chart], out: Path | str | None = None, title: str = "", width: float = 7.2) -> Any:
+def draw(
+    charts: Sequence[Chart],
+    out: Path | str | None = None,
+    title: str = "",
+    width: float = 7.2,
+    *,
+    force: bool = False,
+) -> Any:
     """Draw the charts and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
 
     Where outputs and inputs take little of the time, a second panel shows the part in which they happen.
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(out)
+    target = checked_target(out, force=force)
     panels = [panel for chart in charts for panel in _panels(chart)]
     heights = [_LANE_INCHES * max(1, len(chart.parallel.schedule.busy)) + 0.5 for chart, *_ in panels]
     size = (width, sum(heights) + 0.25 * len(heights) + 0.4)

@@ -671,8 +671,11 @@ def plot(
     title: str | None = None,
     width: float = 7.2,
     between: tuple[float, float] | None = None,
+    force: bool = False,
 ) -> Any:
     """Draw signals over time and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
+
+    A file that is there and that Upbeat has not drawn is replaced with `force` only.
 
     Signals with the same unit of measure share a panel, as far as they are of similar size. `between` is a
     part of the time, such as ``(2.0, 2.5)``. `signals` are names or patterns such as
@@ -683,7 +686,7 @@ def plot(
     Colours tell events of several units (shared) from those of a single one (private).
     """
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(out)
+    target = checked_target(out, force=force)
     named = _named(traces)
     if isinstance(width, bool) or not isinstance(width, (int, float)) or not 1.0 <= width <= 100.0:
         raise InvalidInput(f"width must be a number of inches from 1 to 100, not {width!r:.60}")
@@ -750,8 +753,9 @@ def save(figure: Any, target: Path | None) -> None:
             raise unwritable(target, error) from error
 
 
-def checked_target(path: Path | str | None) -> Path | None:
-    """Where a picture goes; `FileProblem` if it cannot go there."""
+def checked_target(path: Path | str | None, *, force: bool = False) -> Path | None:
+    """Where a picture goes; `FileProblem` if it cannot go there, or would replace what is no picture of ours
+    (unless by `force`)."""
     if path is None:
         return None
     target = as_path(path, "out")
@@ -760,6 +764,7 @@ def checked_target(path: Path | str | None) -> Path | None:
             f"cannot draw '{target}': the suffix must be {', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
         )
     check_place(target)
+    check_picture(target, force=force)
     return target
 
 

@@ -107,14 +107,16 @@ GOOD, BAD, DOUBT, PALE, GREY = COLOURS[2], COLOURS[1], COLOURS[6], "#e3f2ec", "#
 BY_VERDICT = {"stable": GOOD, "unstable": BAD, "undecided": DOUBT}
 
 
-def plot_stability(found: Stability, *, out: Path | str | None = None, title: str | None = None) -> Any:
+def plot_stability(
+    found: Stability, *, out: Path | str | None = None, title: str | None = None, force: bool = False
+) -> Any:
     """Draw the eigenvalues and, where other steps were looked at, the spectral radius over the step.
 
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
     check_type(found, Stability, "found")
     figures = need("matplotlib.figure", "plot", "drawing a picture")
-    target = checked_target(out)
+    target = checked_target(out, force=force)
     wide = found.steps is not None
     figure = figures.Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots(1, 2 if wide else 1, squeeze=False)[0]
@@ -125,12 +127,14 @@ def plot_stability(found: Stability, *, out: Path | str | None = None, title: st
     return saved(figure, target)
 
 
-def plot_map(found: StabilityMap, *, out: Path | str | None = None, title: str | None = None) -> Any:
+def plot_map(
+    found: StabilityMap, *, out: Path | str | None = None, title: str | None = None, force: bool = False
+) -> Any:
     """Draw a map of stability: shades of the spectral radius, its line at 1, dots for what is undecided."""
     check_type(found, StabilityMap, "found")
     figures = need("matplotlib.figure", "plot", "drawing a picture")
     colours = need("matplotlib.colors", "plot", "drawing a picture")
-    target = checked_target(out)
+    target = checked_target(out, force=force)
     figure = figures.Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
     axis = figure.subplots()
     _head(figure, title)
@@ -257,7 +261,7 @@ class Undrawable(InvalidInput):
 
 
 def plot_automaton(
-    found: Certified | Held, *, out: Path | str | None = None, title: str | None = None
+    found: Certified | Held, *, out: Path | str | None = None, title: str | None = None, force: bool = False
 ) -> Any:
     """Draw which steps may come one after the other: nodes, and an arrow for each step.
 
@@ -276,7 +280,7 @@ def plot_automaton(
         raise Undrawable("there is nothing to draw: no sequence of steps is left")
     if nodes > MOST:
         raise Undrawable(f"an automaton of {nodes} nodes cannot be seen in a picture: take a smaller lift")
-    target = checked_target(out)
+    target = checked_target(out, force=force)
     figure = figures.Figure(figsize=(6.4, 6.4), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     angle = np.pi / 2 - 2 * np.pi * np.arange(nodes) / nodes

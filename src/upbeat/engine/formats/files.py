@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,6 +17,7 @@ from upbeat.engine.settings import Settings, Tables, checked_fields, outside_fil
 from upbeat.scenario.files import reading as files
 from upbeat.scenario.files.reading import ScenarioFile, read_scenario
 from upbeat.scenario.scenario import Scenario
+from upbeat.trace.files.output import kept_from
 
 
 def load(
@@ -112,16 +114,24 @@ def completed(
     return made
 
 
-def write_scenario(what: Experiment | Scenario, path: str | Path) -> None:
+def write_scenario(what: Experiment | Scenario, path: str | Path, *, force: bool = False) -> None:
     """Write a file that `load` reads back: a scenario, or an experiment with its master, run and record.
+
+    A file that is there and is no scenario is replaced with `force` only.
 
     Signals are not part of it: give them to `load`, or to ``upbeat run --input``. Nested scenarios go to
     files of their own beside it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
     """
     path = as_path(path)
     check_type(what, (Scenario, Experiment), "what")
+    kept_from(path, _ours, "a scenario file", force=force)
     file = file_of(what) if isinstance(what, Experiment) else what
     files.write_scenario(file, path, lambda name, model: nested_table(name, model, path))
+
+
+def _ours(path: Path) -> bool:
+    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    return "upbeat" in found or "units" in found
 
 
 def file_of(experiment: Experiment) -> ScenarioFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from upbeat.scenario.ssp.exporting import write_ssp as write_package
 from upbeat.scenario.ssp.importing import Imported
 from upbeat.scenario.ssp.importing import read_ssp as read_imported
 from upbeat.scenario.ssp.reading import ssd_of
+from upbeat.trace.files.output import kept_from
 
 _log = logging.getLogger("upbeat.ssp")
 
@@ -79,23 +81,36 @@ def with_default_step(imported: Imported, settings: Mapping[str, Any]) -> Scenar
 
 
 def write_ssp(
-    what: Experiment | Scenario, path: str | os.PathLike[str], *, like: str | os.PathLike[str] | None = None
+    what: Experiment | Scenario,
+    path: str | os.PathLike[str],
+    *,
+    like: str | os.PathLike[str] | None = None,
+    force: bool = False,
 ) -> None:
     """Write a scenario of FMUs, or an experiment with its master, run and record, as an SSP.
 
     `like` is the SSD that it came from: annotations, drawings and authors are taken from there. What SSP
     cannot say (units that are no FMUs, connections that are more than linear) is refused, all of it in one
-    `ScenarioError`.
+    `ScenarioError`. A file that is there and that Upbeat has not exported is replaced with `force` only.
     """
     from upbeat.engine.formats.files import file_of
 
     check_type(what, (Scenario, Experiment), "what")
     path = as_path(path)
+    kept_from(Path(path), _exported, "an SSP that Upbeat has exported", force=force)
     kept = None if like is None else kept_of(as_path(like, "like"))
     for sentence in () if kept is None else kept.lost:
         _log.warning("%s", sentence)
     file = file_of(what) if isinstance(what, Experiment) else ScenarioFile(what)
     write_package(file, Path(path), kept)
+
+
+def _exported(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("SystemStructure.ssd") as file:
+            return b'generationTool="Upbeat"' in file.read(1 << 16)
+    except (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError):
+        return False
 
 
 def import_ssp(
