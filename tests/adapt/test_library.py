@@ -197,3 +197,40 @@ def test_files_say_which_one_and_where(tmp_path: Path) -> None:
     file.write_text('[units.m]\noutputs = { y = "time" }\nadapt = [\n  "gain 2 on y",\n  "gian 2 on y",\n]\n')
     with pytest.raises(up.ScenarioError, match=r"line [345]: .*adapt.*1.*Did you mean 'gain'"):
         up.load(file, step=0.1, until=1.0)
+
+
+def test_a_file_of_its_own(tmp_path: Path) -> None:
+    """An adaptation in a .sa file is one among others, looked for beside the scenario file."""
+    (tmp_path / "double_sa.sa").write_text(
+        "semantic adaptation reactive mealy Double double_sa\n"
+        'at "Double.fmu"\n'
+        "for inner fmu Motor motor\n"
+        '  at "motor.fmu"\n'
+        "  with input ports u\n"
+        "  with output ports y\n"
+        "input ports u -> motor.u\n"
+        "output ports y\n"
+        "out var stored := 0.0;\n"
+        "out rules { true -> { stored := 2.0*motor.y; } --> { y := stored; }; }\n"
+    )
+    (tmp_path / "a.toml").write_text(
+        '[units.m]\nstates = { x = "(u - x)/0.5" }\ninputs = ["u"]\noutputs = { y = "x" }\n'
+        'adapt = ["double_sa.sa", "negate on y"]\n[connections]\nm.u = "1"\n'
+        '[master]\nstep = 0.1\ncoupling = "gauss_seidel"\n[run]\nuntil = 3.0\n'
+    )
+    trace = up.load(tmp_path / "a.toml").run()
+    assert trace["m.y"] == pytest.approx(-2 * (1 - np.exp(-trace.time / 0.5)), abs=1e-4)
+    with pytest.raises(up.UpbeatError, match="no_sa"):
+        up.adapted(PLANT, "no_sa.sa")
+
+
+def test_whole_units_become_discrete_or_continuous(tmp_path: Path) -> None:
+    """What `as_discrete` does is an adaptation like any other, in files, too."""
+    (tmp_path / "a.toml").write_text(
+        '[units.room]\nstates = { T = "-T" }\nstart = { T = 1.0 }\n'
+        'adapt = [{ kind = "as_discrete", pace = 0.25, sample = ["T"] }]\n'
+        '[units.seen]\nkind = "hold"\n[connections]\nseen.event = "room.T"\n'
+        "[master]\nstep = 0.25\n[run]\nuntil = 1.0\n"
+    )
+    trace = up.load(tmp_path / "a.toml").run()
+    assert trace["seen.value"][-1] == pytest.approx(math.exp(-1), abs=1e-3)

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat.core.replay import broken_promise
 
 LAG = up.Ode({"x": "(u - x)/0.5"}, inputs=["u"], outputs={"y": "x"})
 
@@ -405,3 +408,57 @@ def test_verdicts_know_what_is_linear(where: str, what: str, verdict: str) -> No
     coupling = up.Negotiated() if "crossing" in what else None
     scenario = up.Scenario(units, {"p.u": "c.u", "c.d": "p.y"})
     assert up.stability_of(scenario, step=0.1, scan=False, coupling=coupling).labelled == verdict
+
+
+# -- at random -----------------------------------------------------------------------------------------
+
+ONES = (
+    "gain -0.5 on y",
+    "offset 0.1 on u",
+    "y = y + 0.1*y",
+    "saturation on u with low = -1, high = 1",
+    "low_pass 0.2 on y",
+    "transport_delay 0.15 on u with points = 3",
+    "rate_limiter 2 on y with every = 0.05",
+    "quantizer 0.01 on y",
+    "noise 0.01 on y with every = 0.1, seed = 3",
+    "sample_hold 0.06 on u",
+    "extrapolate 1 on u",
+    "rate 3",
+    "average on y with steps = 2",
+    "fixed_step 0.04",
+    "lazy on u with tolerance = 0.01",
+    "step_delay",
+    "restart on u with jump = 0.3",
+    "every 0.07",
+)
+AROUND = (up.Jacobi(), up.GaussSeidel(), up.Iterated(corrections=2), up.MultiRate({"m": 2}), up.Negotiated())
+
+
+def stacked(what: list[str]) -> Any:
+    """The lag with these around it, unless they cannot be: what has events has no rate besides."""
+    try:
+        return up.adapted(LAG, *what)
+    except up.ModelError as error:
+        if "events of its own" not in str(error):
+            raise
+        reject()
+
+
+@settings(max_examples=12, deadline=None)
+@given(what=st.lists(st.sampled_from(ONES), min_size=1, max_size=4), coupling=st.sampled_from(AROUND))
+def test_engines_agree_on_any_stack_under_any_coupling(what: list[str], coupling: Any) -> None:
+    """To the bit; and an adapted unit that is set back (`Iterated`) is the same on both."""
+    source = up.Ode({"v": "-w", "w": "v - 0.2*y"}, inputs=["y"], start={"v": 1.0}, outputs=["v"])
+    scenario = up.Scenario({"s": source, "m": stacked(what)}, {"m.u": "s.v", "s.y": "m.y"})
+    both(scenario, coupling=coupling, pace=0.05, until=0.6)
+
+
+@settings(max_examples=15, deadline=None)
+@given(what=st.lists(st.sampled_from(ONES), min_size=1, max_size=3))
+def test_setting_back_changes_nothing(what: list[str]) -> None:
+    """A step made twice from the same state gives the same: what an adapted unit remembers is all saved."""
+    model = stacked(what)
+    if up.Ability.ROLLBACK not in model.abilities:
+        return
+    assert broken_promise(model, up.Ability.ROLLBACK, step=0.05, strict=True) is None

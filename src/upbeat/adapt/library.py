@@ -4,6 +4,7 @@
     "saturation on u with low = -1, high = 1"
     "y = 2*y + offset", "u = -u"           formulas: over outputs for an output, over inputs for an input
     "every 0.001"                          how the unit is run
+    "lazy_sa.sa"                           an adaptation in a file of its own
 
 or the same as a table: ``{"kind": "saturation", "on": "u", "low": -1, "high": 1}``. The first that is
 listed is the nearest to the unit. What stands between ports is a nested scenario of blocks (`Wired`), which
@@ -79,6 +80,8 @@ def read(given: object) -> Asked:
 
 
 def _read_text(text: str) -> Asked:
+    if text.endswith(".sa"):
+        return Asked("sa", (), {"file": text}, text)
     if found := _FORMULA.match(text):
         port, value = found.group(1).strip("`"), found.group(2).strip()
         return Asked("formula", (port,), {"value": value}, text)

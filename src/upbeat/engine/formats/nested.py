@@ -40,12 +40,21 @@ class _Inside:
 
     def adapted(self, model: Model, given: Sequence[Any], folder: Path | None) -> Model:
         """One adaptation after the other, so that it is known which one is wrong."""
-        for index, one in enumerate(given):
+        for index, one in enumerate(_beside(one, folder) for one in given):
             try:
                 model = adapted(model, one)
             except InvalidInput as error:
                 raise AdaptationError(index, str(error)) from None
         return model
+
+
+def _beside(given: Any, folder: Path | None) -> Any:
+    """An adaptation whose file, if it has one, is looked for beside the scenario file."""
+    if folder is not None and isinstance(given, str) and given.endswith(".sa"):
+        return {"kind": "sa", "file": str(folder / given)}
+    if folder is not None and isinstance(given, Mapping) and isinstance(given.get("file"), str):
+        return {**given, "file": str(folder / given["file"])}
+    return given
 
 
 class _Nesting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from upbeat.adapt.adaptation import Adaptation
@@ -25,6 +26,26 @@ from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import EventDriven
 
+
+def sa(
+    model: Model, file: str, adaptation: str = "", parameters: Mapping[str, float | bool] | None = None
+) -> Adaptation:
+    """The adaptation in a `.sa` file around the unit, which is the only one inside it."""
+    from upbeat.adapt.sa.compiling import adaptation_of  # few scenarios have any
+    from upbeat.adapt.sa.loading import Library
+
+    known = [one for one in Library().load(Path(file)).adaptations if adaptation in ("", one.name, one.type)]
+    units = known[-1].inner if known else ()
+    if len(units) > 1:
+        raise ModelError(
+            f"{file} has several units inside, {', '.join(unit.name for unit in units)}, and this is for one: "
+            'make a unit of them, sa = "…" with units = {…}'
+        )
+    inner = {unit.name: model for unit in units}
+    return adaptation_of(file, inner, program_of, name=adaptation, parameters=parameters)
+
+
+KINDS.setdefault("sa", sa)
 KINDS.setdefault("as_discrete", as_discrete)
 KINDS.setdefault("as_continuous", as_continuous)
 
@@ -121,6 +142,8 @@ def _run(model: Model, given: Given, asked: Asked) -> Model:
                 f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'"
             ) from None
         raise
+    if isinstance(made, Adaptation):
+        made = Program(made, {})
     if isinstance(made, Program):
         found = _renamed(program_of(made.adaptation), made.renamed)
         object.__setattr__(found, "adapts", (model, given))  # what a file says; no part of what it is
