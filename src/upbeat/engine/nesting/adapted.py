@@ -38,8 +38,8 @@ def sa(
     units = known[-1].inner if known else ()
     if len(units) > 1:
         raise ModelError(
-            f"{file} has several units inside, {', '.join(unit.name for unit in units)}, and this is for one: "
-            'make a unit of them, sa = "…" with units = {…}'
+            f"{file} has several units inside, {', '.join(unit.name for unit in units)}, and this is for "
+            'one: make a unit of them, sa = "…" with units = {…}'
         )
     inner = {unit.name: model for unit in units}
     return adaptation_of(file, inner, program_of, name=adaptation, parameters=parameters)
