@@ -194,6 +194,7 @@ def test_the_dialect_of_the_tool() -> None:
         ("semantic adaptation X x /* no end", 1, 25, "has no end", "'*/'"),
         ('semantic adaptation X x at "no end', 1, 28, "has no end", "quotation mark"),
         ("\ninput ports a", 2, 1, "belongs to no unit", "semantic adaptation"),
+        ("semantic adaptation reactve moore X x", 1, 1, "'reactve' is no kind", "'reactive'"),
         ("semantic adaptation reactive delayed X x", 1, 1, "either reactive or delayed", ""),
         ("semantic adaptation X x control {} control {}", 1, 36, "a second time", ""),
         ("semantic adaptation X x control { def f(x) { return x; } }", 1, 35, "cannot be defined", "loops"),

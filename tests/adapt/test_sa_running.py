@@ -232,6 +232,12 @@ def test_what_is_wrong_with_the_units_is_told_at_its_place(read: Any) -> None:
         read(ONE, a=RAMP)
     with pytest.raises(up.ScenarioError, match="is Real, not Boolean"):
         read(ONE.replace("ports u", "ports Boolean u"), a=LAG)
+    feedthrough = up.Function(inputs=["u"], outputs={"x": "u"})
+    with pytest.raises(up.ScenarioError, match="'a' is no moore unit: its output 'x' follows its input 'u'"):
+        read(ONE.replace("fmu A a", "fmu moore A a"), a=feedthrough)
+    late = up.Ode({"x": "u - x"}, inputs={"u": {"reactive": False}}, outputs=["x"])
+    with pytest.raises(up.ScenarioError, match="'a' is not reactive: its input 'u' is delayed"):
+        read(ONE.replace("fmu A a", "fmu reactive A a"), a=late)
     with pytest.raises(up.InvalidInput, match="no parameter 'Q'"):
         read(ONE, a=LAG, parameters={"Q": 1})
     metres = up.Function(inputs={"u": {"unit": "m"}}, outputs={"x": "u"})
@@ -288,3 +294,16 @@ def test_the_power_window_meets_its_object() -> None:
     other = pw.run(pw.adapted(window=both))
     np.testing.assert_allclose(other["window.disp"], trace["window.disp"], atol=1e-6)
     assert len(pw.reasons()) == 3
+
+
+def test_whether_a_variable_has_a_value_yet(read: Any) -> None:
+    """The first input is remembered, and no later one."""
+    text = f"""{HEAD}for inner fmu A a with input ports u with output ports x
+        input ports v
+        in var kept;
+        in rules {{ not is_set(kept) -> {{ kept := v; }} --> {{ }};
+                    true -> {{ }} --> {{ a.u := kept + 10.0; }}; }}"""
+    late = up.Ode({"x": "1"}, start={"x": 0.5}, outputs=["x"])
+    gain = up.Function(inputs=["u"], outputs={"x": "u"})
+    trace = ran(up.Scenario({"r": late, "s": read(text, a=gain)}, {"s.v": "r.x"}))
+    assert trace["s.x"][1:].tolist() == [10.5] * 10

@@ -229,6 +229,7 @@ class _Compiler:
         self.it = layer.explicit.it
         self.of = layer.explicit
         self.units = units
+        self.inside = layer.inside
         self.problems = problems
         self.names: dict[str, str] = {}
         taken = {*_TIMES, *(port.name for port in (*self.of.inputs, *self.of.outputs))}
@@ -343,7 +344,22 @@ class _Compiler:
         return made
 
     def _check_rollback(self) -> None:
-        """Units that are set back need rollback."""
+        """Units that are set back need rollback, and the kinds that the text says must be so."""
+        for unit in self.it.inner:
+            outputs = [port for port in self.units[unit.name].ports if port.depends and not port.event]
+            if unit.mealy is False and outputs and unit.name not in self.inside:
+                follows = (
+                    f"its output '{outputs[0].name}' follows its input '{min(outputs[0].depends)}' at once"
+                )
+                self.problems.append(
+                    bad(unit.at, f"'{unit.name}' is no moore unit: {follows}", "Write mealy.")
+                )
+            inputs = [port for port in self.units[unit.name].ports if port.reactive is not None]
+            wrong = [port for port in inputs if unit.reactive is not None and port.reactive != unit.reactive]
+            if wrong and unit.name not in self.inside:
+                said, true = ("reactive", "delayed") if unit.reactive else ("delayed", "reactive")
+                what = f"'{unit.name}' is not {said}: its input '{wrong[0].name}' is {true}"
+                self.problems.append(bad(unit.at, what, f"Write {true}."))
         calls = [
             one for one in expressions(tuple(statements(self.it.control or ()))) if isinstance(one, Call)
         ]

@@ -861,6 +861,26 @@ class _Reduction:
                 if what == "a parameter" and one.value is None:
                     self.bad(one.at, f"the parameter '{one.name}' has no value", f"Write {one.name} := 0.0.")
 
+        asked = {
+            call.args[0].name
+            for call in expressions((*_all_statements(it), *self._conditions()))
+            if isinstance(call, Call)
+            and call.name == "is_set"
+            and call.args
+            and isinstance(call.args[0], Ref)
+        }
+        for kind in ("in_vars", "out_vars", "control_vars"):
+            own: tuple[Declared, ...] = getattr(self.it, kind)
+            fresh = [one.name for one in own if one.value is None and one.name in asked]
+            flags = tuple(Declared(f"{name}_is_set", Literal(False)) for name in fresh)
+            self.unset |= {*fresh}
+            self.kinds |= {flag.name: "Boolean" for flag in flags}
+            self.it = replace(self.it, **{kind: (*own, *flags)})  # type: ignore[arg-type]
+
+    def _conditions(self) -> Iterator[Expr]:
+        for block in (self.it.in_rules, self.it.out_rules):
+            yield from (rule.condition for rule in block.rules if isinstance(rule, Rule)) if block else ()
+
     def kind_of(self, value: Expr) -> str:
         return kind_of(value, self.kinds, self.port_kind)
 
@@ -882,6 +902,8 @@ class _Reduction:
     _late: set[tuple[str, str]] = field(default_factory=set)
     early: list[Rule] = field(default_factory=list)
     """Output rules before all others: they need what was stored before."""
+    unset: set[str] = field(default_factory=set)
+    """Variables without a first value: whether they have one is kept beside them."""
     conditions: list[Expr] = field(default_factory=list)
     """Of the rules so far in a block, for `otherwise`."""
 
@@ -1117,7 +1139,12 @@ class _Reduction:
         )
 
     def block(self, found: tuple[Statement, ...], where: str, local: set[str]) -> tuple[Statement, ...]:
-        return tuple(self.statement(one, where, local) for one in found)
+        made: list[Statement] = []
+        for one in found:
+            made.append(self.statement(one, where, local))
+            if isinstance(one, Assign) and not one.target.owner and one.target.name in self.unset:
+                made.append(Assign(Ref(f"{one.target.name}_is_set"), Literal(True)))
+        return tuple(made)
 
     def statement(self, one: Statement, where: str, local: set[str]) -> Statement:
         match one:
@@ -1206,8 +1233,10 @@ class _Reduction:
             return replace(one, args=(one.args[0], since, one.args[1]))
         if one.name == "elapsed":
             return Binary("-", _T, replace(one, name="last_execution_time"), at=one.at)
-        if one.name == "is_set":
-            return Literal(True, at=one.at)  # every port and variable has a value from the start on
+        if one.name == "is_set":  # every port has a value from the start on
+            what = one.args[0]
+            unset = isinstance(what, Ref) and not what.owner and what.name in self.unset
+            return Ref(f"{what.name}_is_set", at=one.at) if unset else Literal(True, at=one.at)  # type: ignore[union-attr]
         return one
 
     def ref(self, one: Ref, where: str, local: set[str], write: bool = False) -> Ref:

@@ -66,7 +66,7 @@ _piece: import_ | module | fmu | adaptation | at | composed | modeltype | full |
 import_: "import" NAME ";"?
 module: "module" NAME ";"?
 fmu: "fmu" NAME NAME?
-adaptation: "semantic" "adaptation" KIND* NAME NAME? WITHOUT?
+adaptation: "semantic" "adaptation" KIND* NAME+ WITHOUT?
 at: AT STRING
 composed: "composed" "of" NAME ("," NAME)*
 modeltype: "type" (MODEL | "discrete" "event" | "discrete" "time" | "continuous" "time")
@@ -714,6 +714,10 @@ def _ref_of(port: Port) -> Ref:
 
 def _adaptation(section: _Section) -> Adapted:
     kinds, names = _split(section)
+    if len(names) > 2:
+        wrong = names[0]
+        what = f"an adaptation has a type and a name, and '{wrong}' is no kind"
+        raise Refused(section.at, what, suggest(wrong, ("reactive", "delayed", "moore", "mealy"), "kinds"))
     return Adapted(names[0], names[-1], reactive=kinds[0], mealy=kinds[1], at=section.at)
 
 

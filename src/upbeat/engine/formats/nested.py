@@ -135,7 +135,9 @@ def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
         inner, given = apart
         return {**(nested_table(name, inner, path) or table_of(name, inner)), ADAPT: given}
     if isinstance(model, Nested) and model.adaptation is not None:
-        raise InvalidInput(f"the adapted unit '{name}' cannot be written: its adaptation was made in Python")
+        raise InvalidInput(
+            f"the adapted unit '{name}' cannot be written: it was made in Python, or of a .sa file"
+        )
     if type(model) is not Nested:
         return None
     beside = path.with_name(f"{path.stem}_{name}.toml")

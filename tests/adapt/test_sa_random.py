@@ -1,0 +1,129 @@
+"""Random adaptations: what is written out means itself, and both engines do the same, to the last bit."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from strategies import on_engine
+from upbeat.adapt.sa.explicit import explicit
+from upbeat.adapt.sa.loading import Library, all_of
+from upbeat.adapt.sa.parsing import parse
+from upbeat.adapt.sa.showing import text_of
+
+SEEDS = int(os.environ.get("UPBEAT_EXAMPLES", "8"))
+UNITS = {
+    "a": up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"], solver=up.RK4(2)),
+    "b": up.Function(inputs=["v", "w"], outputs={"y": "0.3*v - 0.2*w"}),
+}
+
+
+class Drawn:
+    """A text of the language, drawn statement by statement; numbers stay small."""
+
+    def __init__(self, seed: int) -> None:
+        self.turn = random.Random(seed)
+        self.loops = 0
+
+    def number(self) -> str:
+        return self.turn.choice(("0.5", "2", "-1.25", "1e-1", "K"))
+
+    def value(self, names: list[str], depth: int = 2) -> str:
+        if depth == 0 or self.turn.random() < 0.3:
+            return self.turn.choice([*names, self.number()])
+        one, other = self.value(names, depth - 1), self.value(names, depth - 1)
+        return self.turn.choice(
+            (
+                f"0.5 * ({one} {self.turn.choice('+-')} {other})",
+                f"min({one}, {other})",
+                f"max(-{one}, {other})" if not one.startswith("-") else one,
+                f"floor(4 * {one}) / 4",
+                f"abs({one}) / (1 + abs({other}))",
+            )
+        )
+
+    def truth(self, names: list[str]) -> str:
+        one, other = self.value(names, 1), self.value(names, 1)
+        simple = f"{one} {self.turn.choice(('<', '<=', '>', '>='))} {other}"
+        return self.turn.choice(
+            (simple, f"not ({simple})", f"is_close({one}, {other}, 0.1, 0.1)", f"{simple} or flag")
+        )
+
+    def block(self, names: list[str], targets: list[str], depth: int = 2) -> str:
+        lines = []
+        for _ in range(self.turn.randrange(1, 4)):
+            roll = self.turn.random()
+            if roll < 0.55 or depth == 0:
+                lines.append(f"{self.turn.choice(targets)} := {self.value(names)};")
+            elif roll < 0.8:
+                other = (
+                    f" else {{ {self.block(names, targets, depth - 1)} }}" if self.turn.random() < 0.5 else ""
+                )
+                lines.append(f"if ({self.truth(names)}) {{ {self.block(names, targets, depth - 1)} }}{other}")
+            else:
+                lines.append(f"flag := {self.truth(names)};" if "flag" in targets[-1:] else "")
+        return " ".join(lines)
+
+    def control(self) -> str:
+        names = ["p", "q", "a.x", "b.y", "s.in1", "t", "H"]
+        before = self.block(names, ["p", "q", "a.u"])
+        parts = self.turn.choice((1, 2, 3))
+        leave = f"if ({self.truth(names)}) {{ break; }}" if self.turn.random() < 0.3 else ""
+        back = "save_state(b); do_step(b, t, H); rollback(b);" if self.turn.random() < 0.4 else ""
+        steps = f"do_step(a, t + i * H / {parts}, H / {parts});"
+        rest = "do_step(a, last_execution_time(a), t + H - last_execution_time(a));"
+        loop = f"for (var i in 0 .. {parts}) {{ {steps} {self.block(names, ['p', 'q'], 1)} {leave} }}"
+        return f"{before} {back} {loop} {rest} do_step(b, t, H); {self.block(names, ['p', 'q'])} return H;"
+
+    def text(self) -> str:
+        stored = ["i1", "p", "q"]
+        second = self.block([*stored, "dt", "h"], ["a.u", "b.w"], 1)
+        shown = self.block(["o1", "p", "b.y", "a.x"], ["s.out1"], 1)
+        kinds = f"{self.turn.choice(('reactive', 'delayed'))} {self.turn.choice(('moore', 'mealy'))}"
+        return f"""semantic adaptation {kinds} S s
+            for inner fmu A a with input ports u with output ports x
+            for inner fmu B b with input ports v, w with output ports y
+            with a.x -> b.v
+            input ports in1, in2 -> b.w
+            output ports out1, out2 <- b.y
+            param K := 0.75;
+            control var p := 0.1, q := K, flag := false;
+            control rules {{ {self.control()} }}
+            in var i1 := 0.2;
+            in rules {{
+                {self.truth(["in1", "p"])} -> {{ i1 := {self.value(["in1", "q"])}; }} --> {{ {second} }};
+                true -> {{ }} --> {{ a.u := {self.value(stored)}; }};
+            }}
+            out var o1 := 0.3;
+            out rules {{
+                true -> {{ o1 := {self.value(["a.x", "b.y", "o1", "h"])}; }} --> {{ s.out1 := o1; }};
+                {self.truth(["a.x", "q"])} -> {{ }} --> {{ {shown} }};
+            }}"""
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_random_adaptations(seed: int, tmp_path: Path) -> None:
+    text = Drawn(seed).text()
+    library = Library()
+    (layer,) = all_of(library, library.add(text), "drawn")
+    written = text_of(layer.explicit.it)
+    (again,) = parse(written).adaptations
+    assert text_of(explicit(again).it) == written
+    traces = []
+    for engine in ("interpret", "native"):
+        for number, source in enumerate((text, written)):  # the explicit form does the same as what it is of
+            file = tmp_path / f"{engine}{number}.sa"
+            file.write_text(source)
+            wave = up.Function(outputs={"y": "sin(7*time)", "z": "cos(5*time)"})
+            model = up.read_sa(file, UNITS)
+            scenario = up.Scenario({"r": wave, "s": model}, {"s.in1": "r.y", "s.in2": "r.z"})
+            made = on_engine(engine, scenario)
+            traces.append(up.simulate(made, engine=engine, pace=0.1, until=1.0, coupling=up.GaussSeidel()))
+    for trace in traces[1:]:
+        for name in ("s.out1", "s.out2"):
+            assert np.array_equal(trace[name], traces[0][name], equal_nan=True), (seed, name)
