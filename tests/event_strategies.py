@@ -167,4 +167,4 @@ def orders(draw: st.DrawFn, scenario: up.Scenario) -> up.Simultaneous:
     """Who goes first; a chain that does not end is noticed soon."""
     able = [unit for unit, model in scenario.units.items() if up.Ability.NEXT_EVENT in model.abilities]
     chosen = draw(st.permutations(able))[: draw(st.integers(0, len(able)))]
-    return up.Simultaneous(tuple(chosen), most=30)
+    return up.Simultaneous(tuple(chosen), max_iterations=30)

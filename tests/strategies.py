@@ -420,8 +420,12 @@ def with_events(
 def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
     """Any coupling; whether it fits the scenario is for the caller to find out."""
     outputs = draw(st.sampled_from(["solved", "solved", "lagged"]))
-    newtons = [up.Newton(most=8, slopes=words) for words in ("auto", "auto", "units", "differences")]
-    loops = draw(st.sampled_from([*newtons, up.FixedPoint(most=20), up.Anderson(most=12, depth=2)]))
+    newtons = [
+        up.Newton(max_iterations=8, slopes=words) for words in ("auto", "auto", "units", "differences")
+    ]
+    loops = draw(
+        st.sampled_from([*newtons, up.FixedPoint(max_iterations=20), up.Anderson(max_iterations=12, depth=2)])
+    )
     order = draw(st.none() | st.permutations(list(scenario.units)))
     plain = draw(
         st.sampled_from(
@@ -440,7 +444,7 @@ def couplings(draw: st.DrawFn, scenario: up.Scenario) -> Any:
         case "corrections":
             return up.Iterated(plain, corrections=draw(st.integers(1, 2)))
         case "tolerance":
-            return up.Iterated(plain, tolerance=1e-3, most=8)
+            return up.Iterated(plain, tolerance=1e-3, max_iterations=8)
         case "rates":
             return up.MultiRate({unit: draw(st.integers(1, 3)) for unit in scenario.units}, loops)
         case "beside":

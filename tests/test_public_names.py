@@ -8,11 +8,18 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
+
+import pytest
 
 import upbeat as up
+from upbeat import extend
 from upbeat.cli.main import parser
+from upbeat.core.errors import RENAMED
 from upbeat.engine.settings import _PLACES as PLACES
+from upbeat.master.paces.pace import nominal_step
 from upbeat.master.settings import APPROXIMATIONS, COUPLINGS, LOOPS, PACES
 from upbeat.units.solving.solvers import METHODS
 
@@ -122,3 +129,55 @@ def test_a_command_loads_no_other_one() -> None:
         code = script.format(words=words)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert not absent & set(done.stderr.split()), words
+
+
+MADE: dict[str, Callable[..., Any]] = {
+    "Constrained": lambda **named: up.Constrained({"u": "a.x - b.y"}, **named),
+    "Revised": lambda **named: up.Revised(1.0, **named),
+}
+
+
+@pytest.mark.parametrize("owner", [name for name in RENAMED if name[0].isupper()])
+def test_old_settings_still_work_and_the_warning_names_the_new_one(owner: str) -> None:
+    make = MADE.get(owner, getattr(up, owner))
+    for old, new in RENAMED[owner].items():
+        with pytest.warns(FutureWarning, match=f"{owner}: '{old}' is now called '{new}'"):
+            made = make(**{old: 7})
+        assert made == make(**{new: 7})
+
+
+def test_old_settings_in_files_and_old_names_still_work(tmp_path: Path) -> None:
+    path = tmp_path / "old.toml"
+    text = """
+[units.left]
+states.x = "-x + 0*u"
+inputs = ["u"]
+solver = { kind = "dormand_prince", %s = 77 }
+[connections]
+"left.u" = "left.x"
+[master]
+step = 0.1
+coupling = { kind = "jacobi", loops = { kind = "newton", %s = 9 } }
+simultaneous = { %s = 99 }
+[run]
+until = 1.0
+"""
+    path.write_text(text % ("max_steps", "max_iterations", "max_iterations"))
+    new = up.load(path)
+    path.write_text(text % ("most", "most", "most"))
+    with pytest.warns(FutureWarning, match="is now called"):
+        old = up.load(path)
+    assert old.master == new.master
+    assert old.scenario == new.scenario
+    with pytest.warns(FutureWarning, match="Course"):
+        assert extend.Course is extend.Trajectory  # type: ignore[attr-defined]
+
+
+def test_a_pace_with_the_old_property_is_asked_for_its_step() -> None:
+    class Mine:
+        usual = 0.25
+
+        def propose(self, *_: Any) -> Any: ...
+
+    with pytest.warns(FutureWarning, match="'usual' is now called 'nominal_step'"):
+        assert nominal_step(cast(Any, Mine())) == 0.25

@@ -102,9 +102,9 @@ bool Caller::judged(int status, const char* call) {
   return false;
 }
 
-bool Caller::beyond(const Variable& variable, const std::string& value, const std::string& least, const std::string& greatest) {
+bool Caller::beyond(const Variable& variable, const std::string& value, const std::string& minimum, const std::string& maximum) {
   const std::string type = type_names[static_cast<int>(variable.type)];
-  const std::string range = least.empty() ? " goes up to " + greatest : " goes from " + least + " to " + greatest;
+  const std::string range = minimum.empty() ? " goes up to " + maximum : " goes from " + minimum + " to " + maximum;
   return refuse("'" + variable.name + "' cannot be " + value + ": its type " + type + range);
 }
 

@@ -303,13 +303,13 @@ class Caller {
   static std::string digits_of(const unsigned char* bytes, std::size_t size);
   bool missing(const char* call);
   // A number that the type of a variable does not hold.
-  bool beyond(const Variable& variable, const std::string& value, const std::string& least, const std::string& greatest);
+  bool beyond(const Variable& variable, const std::string& value, const std::string& minimum, const std::string& maximum);
   template <class T>
   bool beyond(const Variable& variable, Cell cell) {
     if constexpr (!std::numeric_limits<T>::is_integer) return beyond(variable, shortest(cell.r), "", "3.4e38");
-    const auto most = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
-    const auto greatest = std::min<std::uint64_t>(most, std::numeric_limits<std::int64_t>::max());
-    return beyond(variable, std::to_string(cell.i), std::to_string(std::numeric_limits<T>::min()), std::to_string(greatest));
+    const auto largest = static_cast<std::uint64_t>(std::numeric_limits<T>::max());
+    const auto maximum = std::min<std::uint64_t>(largest, std::numeric_limits<std::int64_t>::max());
+    return beyond(variable, std::to_string(cell.i), std::to_string(std::numeric_limits<T>::min()), std::to_string(maximum));
   }
 
  private:

@@ -18,7 +18,7 @@ std::size_t words_of(const Port& port) {
   const auto cells = static_cast<std::size_t>(port.cells);
   switch (port.role) {
     case Port::Followed:
-    case Port::Clocked: return 2 + static_cast<std::size_t>(port.most()) * cells;
+    case Port::Clocked: return 2 + static_cast<std::size_t>(port.max_rows()) * cells;
     case Port::Discrete: return 1 + cells;
     case Port::Heard:
     case Port::Sent: return 1;
@@ -113,7 +113,7 @@ bool Memory::any(Port::Role role) const {
 
 void Memory::keep(const Port& input, const Cell* coefficients, int count) {
   Cell* const mine = own(input);
-  const std::int64_t cells = input.most() * input.cells;
+  const std::int64_t cells = input.max_rows() * input.cells;
   mine[0].i = count;
   mine[1].r = count > 0 ? now() : 0.0;
   for (std::int64_t i = 0; i < cells; ++i) mine[2 + i].i = i < count * input.cells ? coefficients[i].i : 0;
@@ -139,7 +139,7 @@ void Memory::write(const std::vector<Cell>& cells, Bytes& to) const {
     }
   };
   inputs([&](const Port& port, const Cell* own, std::size_t width) {
-    const std::int64_t count = port.most() > 0 ? own[0].i : 0;
+    const std::int64_t count = port.max_rows() > 0 ? own[0].i : 0;
     append_word(to, static_cast<std::uint64_t>(count));
     if (count == 0) return;
     append(to, own + 1, 1);
@@ -163,8 +163,8 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
   if (found < 0 || found > 2 || (found == 2 && !event_mode_) || cells[2].i < 0 || cells[2].i > 1) {
     return "there is no mode " + std::to_string(found);
   }
-  const auto flag = [](std::int64_t value, int most) {
-    return value >= 0 && value <= most ? "" : std::to_string(value) + " where there should be " + (most ? "0 or 1" : "0");
+  const auto flag = [](std::int64_t value, int max_rows) {
+    return value >= 0 && value <= max_rows ? "" : std::to_string(value) + " where there should be " + (max_rows ? "0 or 1" : "0");
   };
   std::string problem;
   for (const auto role : {Port::Heard, Port::Sent}) {
@@ -177,7 +177,7 @@ std::string Memory::read(Reader& from, std::vector<Cell>& cells) const {
   for (const Port& port : ports_) {
     if (!port.input || port.role == Port::Heard || !problem.empty()) continue;
     const auto count = static_cast<std::int64_t>(from.word());
-    if (count < 0 || count > port.most()) {
+    if (count < 0 || count > port.max_rows()) {
       problem = "an input with " + std::to_string(static_cast<std::uint64_t>(count)) + " coefficients";
     } else if (count > 0) {
       cells[port.at].i = count;

@@ -40,7 +40,7 @@ struct Port : Variable {
   std::vector<std::uint32_t> clocks;  // references
   std::int32_t order = 0;             // which derivative of the variable it is
 
-  std::int64_t most() const { return role == Followed ? UPBEAT_MAX_DEGREE + 1 : role == Clocked ? 1 : 0; }
+  std::int64_t max_rows() const { return role == Followed ? UPBEAT_MAX_DEGREE + 1 : role == Clocked ? 1 : 0; }
 };
 
 class Memory {

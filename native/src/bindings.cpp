@@ -158,7 +158,7 @@ NB_MODULE(_native, module) {
       .def(nb::init<nb::object, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
            "machine"_a, "columns"_a.none(), "every"_a)
       .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
-      .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "most"_a,
+      .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "max_steps"_a,
            "pause"_a = std::numeric_limits<double>::infinity())
       .def("rows", &Drive::rows)
       .def("reason", &Drive::reason)

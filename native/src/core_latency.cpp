@@ -17,7 +17,7 @@ namespace upbeat {
 namespace {
 
 constexpr std::int32_t turns = 64;  // of a round; around them, the step begins and ends
-constexpr std::size_t least = 10, enough = 2000;  // rounds
+constexpr std::size_t min_rounds = 10, enough = 2000;  // rounds
 enum Row : std::int32_t { hand_on, settle };
 
 #if defined(__linux__)
@@ -91,7 +91,7 @@ double core_latency(double seconds) {
   workers.run({{{settle, {}}}, {{settle, {}}}});
   std::vector<double> spent;
   const Clock::time_point first = Clock::now();
-  while (spent.size() < least || (spent.size() < enough && since(first) < seconds)) {
+  while (spent.size() < min_rounds || (spent.size() < enough && since(first) < seconds)) {
     const Clock::time_point began = Clock::now();
     workers.run(shares);
     spent.push_back(since(began));

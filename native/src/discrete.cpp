@@ -206,8 +206,8 @@ int Discrete::set(int number, const Cell* coefficients, int count) {
   }
   if (port.role != Port::Input) return refuse("there is no input number " + std::to_string(number));
   const auto input = static_cast<std::size_t>(port.index);
-  if (count < 1 || count > trajectories_.most(input)) {
-    return refuse("an input takes polynomials of degree 0 to " + std::to_string(trajectories_.most(input) - 1) + ", not " +
+  if (count < 1 || count > trajectories_.max_rows(input)) {
+    return refuse("an input takes polynomials of degree 0 to " + std::to_string(trajectories_.max_rows(input) - 1) + ", not " +
                   std::to_string(count) + " coefficients");
   }
   trajectories_.set(input, time(), coefficients, count, inputs());

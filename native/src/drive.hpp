@@ -34,11 +34,11 @@ class Drive {
     return left(visit, done ? Status::Paused : Status::Failed);
   }
 
-  nb::tuple run(const std::optional<Chunk>& chunk, double limit, double budget, std::int64_t most, double pause) {
+  nb::tuple run(const std::optional<Chunk>& chunk, double limit, double budget, std::int64_t max_steps, double pause) {
     Host::Visit visit(host_);
     open(chunk);
     return left(visit, visit.work([&] {
-      return upbeat::run(visit.machine(), memory_, recorder(), log_, limit, budget, most, pause);
+      return upbeat::run(visit.machine(), memory_, recorder(), log_, limit, budget, max_steps, pause);
     }));
   }
 

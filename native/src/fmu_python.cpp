@@ -341,8 +341,8 @@ void FmuEntry::set(int number, nb::sequence coefficients) {
     }
   }
   const std::size_t width = port.size < 0 ? 1 : static_cast<std::size_t>(port.size);
-  const int most = port.kind == Kind::Real ? UPBEAT_MAX_DEGREE + 1 : 1;
-  if (cells_.size() != width * static_cast<std::size_t>(count) || count < 1 || count > most) {
+  const int max_rows = port.kind == Kind::Real ? UPBEAT_MAX_DEGREE + 1 : 1;
+  if (cells_.size() != width * static_cast<std::size_t>(count) || count < 1 || count > max_rows) {
     throw std::invalid_argument("these are no coefficients of this input");
   }
   checked([&] { return unit_.set(unit_.self, number, cells_.data(), count); });

@@ -14,7 +14,7 @@ namespace upbeat {
 
 namespace {
 
-constexpr std::int32_t most = 1000;
+constexpr std::int32_t max_events = 1000;
 
 bool shared(const ReactionTables& one, const ReactionTables& other) {
   return std::any_of(one.writes.begin(), one.writes.end(), [&](const auto& written) {
@@ -231,7 +231,7 @@ int Hybrid::advance(double t, double to, bool early, double* reached) {
   look();
   for (;;) {
     while (waits()) {
-      if (++rounds > most) return refuse(endless());
+      if (++rounds > max_events) return refuse(endless());
       act();
     }
     if (state_[0] >= to) break;

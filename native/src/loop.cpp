@@ -196,7 +196,7 @@ bool begin(Machine& machine, Memory& memory, Recorder* recorder, double limit) {
 }
 
 Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
-           std::int64_t most, double pause) {
+           std::int64_t max_steps, double pause) {
   const double& now = machine.cells()[machine.tables().now].r;
   FiredLog& fired = machine.fired();
   std::size_t mark = 0;  // the first event that is not committed
@@ -205,7 +205,7 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, d
   for (;;) {
     // What a step can use up at most once is counted for many of them together.
     const std::int64_t room = std::min(log.room(), recorder ? recorder->room() : INT64_MAX);
-    const std::int64_t count = std::min({most, room, left.steps()});
+    const std::int64_t count = std::min({max_steps, room, left.steps()});
     if (now >= limit) return Status::Finished;
     if (room == 0) return Status::Full;
     for (std::int64_t k = 0; k < count; ++k) {
@@ -221,7 +221,7 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, d
       }
       mark = fired.size();
     }
-    if (((most -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
+    if (((max_steps -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
   }
 }
 

@@ -33,13 +33,13 @@ constexpr std::int64_t most_retries = 100;
 // The last of many numbers.
 template <class T>
 struct Latest {
-  static constexpr std::size_t most = 8;
-  T kept[most] = {};
+  static constexpr std::size_t capacity = 8;
+  T kept[capacity] = {};
   std::size_t count = 0;  // of all
 
-  void add(T value) { kept[count++ % most] = value; }
-  std::size_t first() const { return count - (count < most ? count : most); }  // of those that are kept
-  T operator[](std::size_t i) const { return kept[i % most]; }
+  void add(T value) { kept[count++ % capacity] = value; }
+  std::size_t first() const { return count - (count < capacity ? count : capacity); }  // of those that are kept
+  T operator[](std::size_t i) const { return kept[i % capacity]; }
 };
 
 // Reasons by number: those that say all by themselves have the numbers that the program gives them; any other, with a time
@@ -70,11 +70,11 @@ struct Memory {
 bool begin(Machine& machine, Memory& memory, Recorder* recorder,
            double limit = std::numeric_limits<double>::infinity());
 
-// Goes on from the time in the register `now`: to `limit`, until something is full, for `most` steps, for
+// Goes on from the time in the register `now`: to `limit`, until something is full, for `max_steps` steps, for
 // about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step
 // count as those of the next one; committed ones have an index, and stay in the machine until taken away.
 Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
-           std::int64_t most, double pause = std::numeric_limits<double>::infinity());
+           std::int64_t max_steps, double pause = std::numeric_limits<double>::infinity());
 
 // The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
 // With `early` a step that a unit has ended before its proposed end is the last one.

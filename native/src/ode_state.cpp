@@ -42,8 +42,8 @@ int Ode::unpack(int slot, const void* from, std::uint64_t size) {
   for (double& value : state) value = double_of(reader.word());
   for (const Input& input : inputs_) {  // a wrong count would be followed beyond the end
     const double count = state[input.state + 1];
-    const double most = input.port.kind == Kind::Real ? static_cast<double>(rows) : 1.0;
-    if (!(count >= 1.0 && count <= most && count == std::floor(count))) {
+    const double max_rows = input.port.kind == Kind::Real ? static_cast<double>(rows) : 1.0;
+    if (!(count >= 1.0 && count <= max_rows && count == std::floor(count))) {
       return foreign("an input with " + shortest(count) + " coefficients");
     }
   }

@@ -26,7 +26,7 @@ enum class Op : std::int32_t {
   Save = 8,     // slot, at, units, cells                   (operands[at...]: unit numbers, then cells)
   Restore = 9,  // slot
   Begin = 10,   // loop                                     (a Repeat's counter := 0)
-  Until = 11,   // loop, kernel, most, target, fail, number (back to `target` unless done)
+  Until = 11,   // loop, kernel, max_iterations, target, fail, number (back to `target` unless done)
   Unless = 12,  // kernel, target                           (an If: go to `target` when false)
   Goto = 13,    // target
   Fire = 14,    // event, from, cells                       (no value: -1, 0)

@@ -45,7 +45,7 @@ inline SolverTables read_solver(nb::handle given) {
   solver.atol = nb::cast<double>(given.attr("atol"));
   solver.first = nb::cast<double>(given.attr("first"));
   solver.longest = nb::cast<double>(given.attr("longest"));
-  solver.most = nb::cast<std::int64_t>(given.attr("most"));
+  solver.max_steps = nb::cast<std::int64_t>(given.attr("max_steps"));
   solver.c = nb::cast<std::vector<double>>(given.attr("c"));
   solver.a = nb::cast<std::vector<double>>(given.attr("a"));
   solver.b = nb::cast<std::vector<double>>(given.attr("b"));

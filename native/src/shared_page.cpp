@@ -31,10 +31,10 @@ unsigned usable_cores() {
   return static_cast<unsigned>(CPU_COUNT(&cores));
 }
 
-void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most) {
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit) {
   timespec time{};
-  time.tv_sec = static_cast<std::time_t>(most.count() / 1'000'000'000);
-  time.tv_nsec = static_cast<long>(most.count() % 1'000'000'000);
+  time.tv_sec = static_cast<std::time_t>(limit.count() / 1'000'000'000);
+  time.tv_nsec = static_cast<long>(limit.count() % 1'000'000'000);
   syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 
@@ -46,8 +46,8 @@ void wake(std::atomic<std::uint32_t>& word) {
 
 unsigned usable_cores() { return std::thread::hardware_concurrency(); }
 
-void sleep_on(std::atomic<std::uint32_t>&, std::uint32_t, std::chrono::nanoseconds most) {
-  std::this_thread::sleep_for(std::min(most, std::chrono::nanoseconds(100'000)));
+void sleep_on(std::atomic<std::uint32_t>&, std::uint32_t, std::chrono::nanoseconds limit) {
+  std::this_thread::sleep_for(std::min(limit, std::chrono::nanoseconds(100'000)));
 }
 
 void wake(std::atomic<std::uint32_t>&) {}

@@ -77,7 +77,7 @@ std::shared_ptr<SharedPage> mapped(int file, std::uint64_t size);
 unsigned usable_cores();
 
 // Sleeps until somebody wakes those who sleep on `word`, or it is no longer `seen`, or this long.
-void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds most);
+void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit);
 void wake(std::atomic<std::uint32_t>& word);
 
 inline void pause() {

@@ -41,8 +41,8 @@ class Trial {
  public:
   // Steps in a row that are made in the same way. The first of them does not count: threads may have gone to sleep.
   static constexpr std::size_t batch = 4;
-  static constexpr std::size_t most = 16;  // stretches, after one that does not count
-  static constexpr std::size_t samples = most / 2 * (batch - 1);
+  static constexpr std::size_t max_batches = 16;  // stretches, after one that does not count
+  static constexpr std::size_t samples = max_batches / 2 * (batch - 1);
 
   // Measure from now on. Without that, several cores do it.
   void begin() { *this = Trial(Fresh{}); }
@@ -61,7 +61,7 @@ class Trial {
     }
     if (steps_ % batch != 0) return;
     if ((number == 4 || number == 8) && apart()) over_ = true;
-    if (number == most) over_ = true;
+    if (number == max_batches) over_ = true;
     several_ = over_ ? median(true) < median(false) : turn(number);
   }
 

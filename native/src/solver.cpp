@@ -186,7 +186,7 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
   ++statistics_.evaluations;
   // The first step is a guess: that time cannot tell it from none is no reason to give up.
   double h = limited(kept > 0.0 ? kept : larger(first(t, to, x), 16.0 * ulp(t)));
-  for (std::int64_t tried = 0; tried < tables_.most; ++tried) {
+  for (std::int64_t tried = 0; tried < tables_.max_steps; ++tried) {
     if (Working::should_stop()) return refuse("it was interrupted");
     const bool cut = t + 1.0000001 * h >= to;
     const double length = cut ? to - t : h;
@@ -223,9 +223,9 @@ bool Solver::adaptive(Dynamics& f, double t, double to, double* x, double& kept,
     t = end;
     for (std::size_t j = 0; j < n_; ++j) k_[j] = last[j];
   }
-  return refuse("%s steps did not reach %.9g (at t = %.9g, step size %.3g); loosen rtol and atol, raise 'most', or "
+  return refuse("%s steps did not reach %.9g (at t = %.9g, step size %.3g); loosen rtol and atol, raise 'max_steps', or "
                 "take shorter communication steps",
-                grouped(tables_.most).c_str(), to, t, h);
+                grouped(tables_.max_steps).c_str(), to, t, h);
 }
 
 double Solver::limited(double h) const { return tables_.longest > 0.0 ? smaller(h, tables_.longest) : h; }

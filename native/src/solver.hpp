@@ -23,7 +23,7 @@ struct SolverTables {
   double atol = 1e-9;
   double first = 0.0;       // 0: chosen from the equations
   double longest = 0.0;     // 0: unlimited
-  std::int64_t most = 100000;
+  std::int64_t max_steps = 100000;
   std::vector<double> c;    // the tableau; `a` is square, row after row, and strictly lower triangular
   std::vector<double> a;
   std::vector<double> b;

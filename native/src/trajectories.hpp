@@ -37,7 +37,7 @@ class InputTrajectories {
   }
 
   // The most coefficients that this input takes.
-  int most(std::size_t input) const { return inputs_[input].port.kind == Kind::Real ? static_cast<int>(rows) : 1; }
+  int max_rows(std::size_t input) const { return inputs_[input].port.kind == Kind::Real ? static_cast<int>(rows) : 1; }
 
   // From `time` on the input is the sum of coefficient k times (t - time)^k; its cells in `values`, those of
   // all inputs, become those at `time`.
@@ -84,7 +84,7 @@ class InputTrajectories {
     std::vector<double> found;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const double count = state[inputs_[i].state + 1];
-      if (!(count >= 1.0 && count <= most(i) && count == std::floor(count))) found.push_back(count);
+      if (!(count >= 1.0 && count <= max_rows(i) && count == std::floor(count))) found.push_back(count);
     }
     return found;
   }

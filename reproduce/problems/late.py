@@ -51,7 +51,7 @@ def max_delay() -> Part:
     rows, ok = {}, True
     for name, (system, within, printed, expected) in BALLS.items():
         begun = time.perf_counter()
-        found = up.largest_delay(system, within=within, most=0.01)
+        found = up.largest_delay(system, within=within, max_delay=0.01)
         assert found is not None
         seconds = time.perf_counter() - begun
         rests = _rests(system, found)

@@ -4,6 +4,8 @@
 version; the modules behind it may be rearranged.
 """
 
+from typing import Any
+
 from upbeat.core.abilities import (
     Ability,
     Indicators,
@@ -17,7 +19,7 @@ from upbeat.core.abilities import (
     Slopes,
     Unit,
 )
-from upbeat.core.errors import MasterError, ModelError
+from upbeat.core.errors import RENAMED, MasterError, ModelError, current_names
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, parse
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.reasons import Reason
@@ -139,3 +141,9 @@ __all__ = [
     "sweep",
     "written",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in RENAMED["upbeat.extend"]:
+        raise AttributeError(f"module 'upbeat.extend' has no attribute {name!r}")
+    return globals()[next(iter(current_names("upbeat.extend", {name: None})))]

@@ -211,7 +211,7 @@ def test_statistics_go_on(tmp_path: Path) -> None:
         ours, theirs = trace.summary(name), whole.summary(name)
         assert ours is not None
         assert theirs is not None
-        assert (ours.least, ours.greatest, ours.final) == (theirs.least, theirs.greatest, theirs.final)
+        assert (ours.minimum, ours.maximum, ours.final) == (theirs.minimum, theirs.maximum, theirs.final)
         assert ours.mean == pytest.approx(theirs.mean, rel=1e-12)
     assert trace.span == (0.0, 2.0)
     assert Statistics(trace.columns).rows == 0

@@ -17,10 +17,10 @@ from upbeat.engine.parallel.cores import (
     FORMAT,
     INSTANTS,
     Profile,
+    core_notes_of,
     cores_here,
     on_cores,
     shared_out,
-    tried_notes,
 )
 from upbeat.engine.parallel.operations import operations
 from upbeat.engine.schedule import flaw
@@ -146,7 +146,7 @@ def test_where_one_core_is_quicker_that_is_said(monkeypatch: pytest.MonkeyPatch)
     assert "went on" not in notes(up.simulate(RING, pace=0.1, until=1.0, cores=2))
     schedules = shared_out(up.Master(up.Fixed(0.1)).program(RING), RING.units, 2)
     two = {"a": schedules["step"], "b": schedules["step"]}
-    assert tried_notes({"a": (2e-6, 3e-6, True), "b": (3e-6, 2e-6, False)}, two) == (
+    assert core_notes_of({"a": (2e-6, 3e-6, True), "b": (3e-6, 2e-6, False)}, two) == (
         "in block 'b' a step took 3 µs on 2 cores and 2 µs on one, so the run went on with one core",
     )
 

@@ -348,7 +348,7 @@ def test_thousands_of_units(engine: Any) -> None:
     units: dict[str, Any] = {f"u{i}": relay for i in range(count)}
     links = {f"u{i}.go": f"u{i - 1}.done" for i in range(1, count)}
     scenario = up.Scenario({"first": up.Schedule([1.0]), **units}, {"u0.go": "first.event", **links})
-    turns = up.Simultaneous(most=2 * count)
+    turns = up.Simultaneous(max_iterations=2 * count)
     trace = up.simulate(scenario, until=1.0, engine=engine, simultaneous=turns)
     assert [e.name for e in trace.events] == ["first.event", *(f"u{i}.done" for i in range(count))]
     assert np.array_equal([e.index for e in trace.events], range(count + 1))

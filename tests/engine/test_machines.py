@@ -47,7 +47,7 @@ def test_runs_follow_the_description(
     spec: dict[str, Any], goes: list[float], tells: tuple[tuple[float, str], ...], step: float
 ) -> None:
     made = scenario(spec, goes, list(tells))
-    most = up.Simultaneous(most=MOST)
+    most = up.Simultaneous(max_iterations=MOST)
     traces = []
     for engine in ENGINES:
         try:

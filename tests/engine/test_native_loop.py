@@ -203,7 +203,7 @@ def test_events_are_logged_with_their_times() -> None:
     made = program((Fire("step"), Let(2, Cell(1))), "x", start=(Fire("start"),), instant=instant)
     loop = native.machine(paced(made, 0.1), {}, 0.0).loop(None)
     assert fired(loop.begin(None)) == [("start", 0.0, 0)]
-    assert fired(loop.run(None, 0.2, 10.0, most=1)) == [("step", 0.1, 0)]
+    assert fired(loop.run(None, 0.2, 10.0, max_steps=1)) == [("step", 0.1, 0)]
     assert fired(loop.run(None, 0.1, 10.0)) == [], "nothing happens where nothing moves"
     events = fired(loop.run(None, 0.2, 10.0))
     assert events == [("step", 0.2, 0), ("late", 0.2, 1), ("very late", 0.2, 2)]
@@ -234,7 +234,7 @@ def test_the_grid_is_that_of_python(origin: float, step: float, ahead: float, ro
     machine.write(0, origin)
     loop.begin(None)
     machine.write(0, t)
-    assert loop.run(None, limit, 10.0, most=1).time == expected
+    assert loop.run(None, limit, 10.0, max_steps=1).time == expected
     interpreter = Interpreter(made, {}, origin)
     interpreter.write(0, origin)
     interpreter.execute("start")

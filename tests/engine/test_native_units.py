@@ -178,7 +178,7 @@ def test_functions_follow_their_inputs_in_time() -> None:
     "model",
     [
         Ode(states={"x": "x**2"}, start={"x": 1.0}, solver=DormandPrince()),
-        Ode(states={"x": "-x"}, start={"x": 1.0}, solver=DormandPrince(most=3, longest=0.01)),
+        Ode(states={"x": "-x"}, start={"x": 1.0}, solver=DormandPrince(max_steps=3, longest=0.01)),
         Ode(states={"x": "1/(x - x)"}, solver=RK4()),
         Ode(states={"x": "1"}, solver=Euler(step=1e-12)),
         *(

@@ -423,7 +423,7 @@ def test_the_row_agrees_with_the_event_log(engine, tmp_path) -> None:
 
 @pytest.mark.skipif(not native.available(), reason="needs the native core")
 @pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("solver", [up.RK4(step=1e-9), up.DormandPrince(longest=1e-9, most=10**9)])
+@pytest.mark.parametrize("solver", [up.RK4(step=1e-9), up.DormandPrince(longest=1e-9, max_steps=10**9)])
 def test_ctrl_c_inside_a_long_native_step_ends_the_run(solver: Any, cores: int) -> None:
     """A step that would take a minute, and with it the run; what was there before it is kept."""
     slow = up.Ode({"x": "-x*k"}, inputs={"k": 1.0}, start={"x": 1.0}, solver=solver)

@@ -100,7 +100,11 @@ def test_a_chain_without_end_is_an_error(engine: str) -> None:
     )
     with pytest.raises(StepError, match="chain of events") as caught:
         up.simulate(
-            scenario, pace=up.Fixed(0.5), until=1.5, engine=engine, simultaneous=up.Simultaneous(most=50)
+            scenario,
+            pace=up.Fixed(0.5),
+            until=1.5,
+            engine=engine,
+            simultaneous=up.Simultaneous(max_iterations=50),
         )
     assert "events" in str(caught.value)
 

@@ -435,7 +435,7 @@ def test_constraints_hold_relative_to_their_own_size(engine: str, size: float) -
         connections={"a.u": "u"},
         inputs=["u"],
     )
-    coupling = up.Constrained({"u": "a.x - b.y"}, sensitivities={"u": "1.7*step"}, most=60)
+    coupling = up.Constrained({"u": "a.x - b.y"}, sensitivities={"u": "1.7*step"}, max_iterations=60)
     trace = run(pair, coupling, engine=engine)
     wanted = size * np.sin(trace.time + 0.3)
     assert np.abs(trace["a.x"] - wanted)[1:].max() <= 4e-10 * size

@@ -71,8 +71,8 @@ def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
     look, control = up.LookAhead(0.2, method="secant"), up.ErrorControl(1e-3)
     assert settled(BALL, "auto", look).pace == up.Revised(look)
     assert settled(BALL, "auto", up.Revised(look, tolerance=1e-3)).pace == up.Revised(look, tolerance=1e-3)
-    assert settled(BALL, "auto", up.Revised(up.Fixed(0.2), most=9)).pace == up.Revised(
-        up.LookAhead(0.2), most=9
+    assert settled(BALL, "auto", up.Revised(up.Fixed(0.2), max_iterations=9)).pace == up.Revised(
+        up.LookAhead(0.2), max_iterations=9
     )
     assert settled(BALL, "auto", up.EventDriven(0.3)).pace == up.Revised(up.LookAhead(0.3))
     chosen = settled(BALL, "auto", control)

@@ -111,7 +111,7 @@ def connections(network: Network, inside: set[str]) -> dict[str, Any]:
 def run(network: Network, order: list[str], python: set[str], engine: str, **more: Any) -> up.Trace:
     units = {u: (as_python if u in python else as_data)(network, u) for u in network.systems}
     scenario = up.Scenario(units, connections(network, set(units)))
-    simultaneous = Simultaneous(tuple(order), most=MOST)
+    simultaneous = Simultaneous(tuple(order), max_iterations=MOST)
     return up.simulate(scenario, until=6.0, simultaneous=simultaneous, engine=engine, **more)
 
 
@@ -177,7 +177,7 @@ def test_a_nested_network_is_one_unit(network: Network, flatten: bool, data: st.
         return
     python = set(data.draw(st.lists(st.sampled_from(names), unique=True)))
     scenario = nested(network, order, group, python, flatten)
-    turns = Simultaneous((*order[:first], "group", *order[last + 1 :]), most=MOST)
+    turns = Simultaneous((*order[:first], "group", *order[last + 1 :]), max_iterations=MOST)
     for engine in ("interpret", "native"):
         trace = up.simulate(scenario, until=6.0, simultaneous=turns, engine=engine)
         assert [(e.name, e.time, e.index, e.value) for e in trace.events] == [
@@ -209,7 +209,7 @@ def test_the_order_names_units_with_events() -> None:
         up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=["plant"])
     with pytest.raises(up.MasterError, match="'plan', which is no unit"):
         up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=["plan"])
-    for bad in (["a", "a"], {"most": 1}, {"most": 2.5}, {"order": "ab"}):
+    for bad in (["a", "a"], {"max_iterations": 1}, {"max_iterations": 2.5}, {"order": "ab"}):
         with pytest.raises(up.InvalidInput):
             up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=bad)  # type: ignore[arg-type]
 

@@ -80,7 +80,7 @@ def test_a_step_that_never_agrees_is_named(engine: str) -> None:
             oscillator(),
             pace=6.0,
             until=12.0,
-            coupling=up.Iterated(up.Jacobi(), most=20),
+            coupling=up.Iterated(up.Jacobi(), max_iterations=20),
             inputs=up.Linear(),
             engine=engine,
         )
@@ -154,7 +154,11 @@ def test_values_that_are_all_rounding_do_not_end_a_run(engine: str, noise: float
     a = up.Ode({"x": "F + 0.1*sin(time)"}, start={"x": 0.3}, inputs=["F"], outputs=["x"])
     f = up.Function(inputs=["x"], outputs={"F": f"{noise!r}*sin({1e3 / noise!r}*x)", "zero": "0*x"})
     scenario = up.Scenario({"a": a, "f": f}, {"a.F": "f.F + f.zero", "f.x": "a.x"})
-    how: dict[str, Any] = {"coupling": up.Iterated(most=50), "inputs": up.Linear(), "engine": engine}
+    how: dict[str, Any] = {
+        "coupling": up.Iterated(max_iterations=50),
+        "inputs": up.Linear(),
+        "engine": engine,
+    }
     trace = up.simulate(scenario, pace=0.1, until=2.0, **how)
     np.testing.assert_allclose(trace["a.x"], 0.4 - 0.1 * np.cos(trace.time), atol=1e-6)
     assert 0.0 < np.abs(trace["f.F"]).max() <= noise
@@ -166,6 +170,10 @@ def test_steps_that_drift_apart_are_no_rounding_however_small(engine: str, scale
     a = up.Ode({"x": "u"}, start={"x": scale}, inputs=["u"])
     b = up.Function(inputs=["x"], outputs={"u": "-3.0*x"})
     scenario = up.Scenario({"a": a, "b": b}, {"a.u": "b.u", "b.x": "a.x"})
-    how: dict[str, Any] = {"coupling": up.Iterated(most=20), "inputs": up.Linear(), "engine": engine}
+    how: dict[str, Any] = {
+        "coupling": up.Iterated(max_iterations=20),
+        "inputs": up.Linear(),
+        "engine": engine,
+    }
     with pytest.raises(up.StepError, match="did not end within 20 rounds"):
         up.simulate(scenario, pace=1.0, until=2.0, **how)

@@ -183,10 +183,10 @@ def test_a_loop_that_gives_no_number_is_not_solved(engine: str, loops: object) -
     [
         (lambda: up.Newton(tolerance=-1), "tolerance of Newton must be a positive number"),
         (lambda: up.Newton(tolerance="small"), "tolerance of Newton must be a positive number"),
-        (lambda: up.Newton(most=0), "most of Newton must be a whole number"),
+        (lambda: up.Newton(max_iterations=0), "max_iterations of Newton must be a whole number"),
         (lambda: up.Newton(difference=0), "difference of Newton must be a positive number"),
         (lambda: up.FixedPoint(damping=0), "damping of FixedPoint must be a positive number"),
-        (lambda: up.FixedPoint(most=2.5), "most of FixedPoint must be a whole number"),
+        (lambda: up.FixedPoint(max_iterations=2.5), "max_iterations of FixedPoint must be a whole number"),
         (lambda: up.Anderson(depth=0), "depth of Anderson must be a whole number of at least 1"),
         (lambda: up.Anderson(tolerance=float("nan")), "tolerance of Anderson must be a positive"),
     ],

@@ -153,7 +153,7 @@ def test_a_second_stop_may_be_earlier_still(engine: str) -> None:
 def test_negotiations_without_end_are_ended(engine: str) -> None:
     units = {"a": up.PythonUnit(Halving, PORTS, abilities=BOTH), "b": limited(9, rollback=True)}
     with pytest.raises(up.StepError, match=r"agreeing with a on the end of the step.*earliest stop"):
-        up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(most=1), engine=engine)
+        up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(max_iterations=1), engine=engine)
 
 
 def test_a_unit_that_cannot_follow_to_a_stop_ends_the_run(engine: str) -> None:

@@ -50,7 +50,7 @@ def test_without_rates_it_closes_in_from_both_sides(engine: str) -> None:
     unit = up.Ode({"x": "-5*x"}, start={"x": 1.0}, solver=up.DormandPrince(rtol=1e-11, atol=1e-14))
     same = up.Function(inputs=["u"], outputs={"y": "u"})  # which does not know how its input changes
     scenario = up.Scenario({"a": unit, "b": same}, {"b.u": "a.x"}, events={"low": {"when": "b.y <= 0.001"}})
-    pace = up.Revised(1.0, tolerance=1e-6, after=1.0, most=20)
+    pace = up.Revised(1.0, tolerance=1e-6, after=1.0, max_iterations=20)
     trace = up.simulate(scenario, pace=pace, until=2.0, engine=engine)
     at = math.log(1000) / 5
     assert at <= happened(trace)[0][1] <= at + 2e-6
@@ -90,7 +90,7 @@ def test_a_step_is_never_sent_back_more_often_than_it_says(engine: str, most: in
     line = {"line": {"x": [-100, 100], "y": [-100, 100]}}  # a table hides how fast it changes
     same = up.Function(inputs=["u"], outputs={"y": "line(u)"}, tables=line)
     scenario = up.Scenario({"a": unit, "b": same}, {"b.u": "a.y"}, events={"low": {"when": "b.y <= 0.01"}})
-    pace = up.Revised(2.0, after=1.0, tolerance=1e-9, most=most)
+    pace = up.Revised(2.0, after=1.0, tolerance=1e-9, max_iterations=most)
     trace = up.simulate(scenario, pace=pace, until=2.0, engine=engine)
     assert max(step.rejected / step.count for step in trace.steps) == most
     ((_, time),) = happened(trace)
@@ -181,7 +181,7 @@ def test_a_jump_is_closed_in_on_and_never_sent_back_for_ever(engine: str) -> Non
     unit = up.Ode({"x": "1"}, outputs={"x": "x", "z": "1 if x < 0.37 else -1"}, solver="euler")
     scenario = up.Scenario({"a": unit}, events={"jump": {"when": ["a.z"]}})
     for most in (1, 2, 8, 50):
-        pace = up.Revised(1.0, tolerance=1e-4, most=most, after=1.0)
+        pace = up.Revised(1.0, tolerance=1e-4, max_iterations=most, after=1.0)
         trace = up.simulate(scenario, pace=pace, until=1.0, engine=engine)
         ((_, at),) = happened(trace)
         assert at >= 0.37
@@ -308,8 +308,8 @@ def test_there_must_be_events_to_go_back_to() -> None:
         ({"pace": -1}, "step of Fixed"),
         ({"pace": up.Revised(0.1)}, "one Revised is enough"),
         ({"tolerance": 0}, "tolerance of Revised"),
-        ({"most": 0}, "most of Revised"),
-        ({"most": 51}, "50 at most"),
+        ({"max_iterations": 0}, "max_iterations of Revised"),
+        ({"max_iterations": 51}, "50 at most"),
         ({"after": 2}, "after of Revised must be above 0 and at most 1"),
     ],
 )

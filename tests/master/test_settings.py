@@ -65,7 +65,10 @@ def test_settings_give_the_master_back(master: up.Master) -> None:
             {"step": 0.1, "coupling": {"kind": "iterated", "coupling": "jacoby"}},
             ["coupling.*unknown coupling.*'jacobi'"],
         ),
-        ({"step": 0.1, "coupling": {"kind": "iterated", "most": 0}}, ["most of Iterated"]),
+        (
+            {"step": 0.1, "coupling": {"kind": "iterated", "max_iterations": 0}},
+            ["max_iterations of Iterated"],
+        ),
         ({"step": 0.1, "coupling": {"kind": "jacobi", "loops": "bisect"}}, ["unknown loop solver"]),
         ({"step": 0.1, "inputs": {"kind": "polynomial", "degree": 9}}, ["from 1 to 5"]),
     ],

@@ -17,7 +17,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
 from upbeat.extend import Fall, Fit, Pick, Proposal, Rank, Reason, Writer
 from upbeat.master.program import Block, Layout, Program, Register
-from upbeat.master.registers import least, most, ulp
+from upbeat.master.registers import maximum, minimum, ulp
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 ENGINES = ["interpret", pytest.param("native", marks=needs_native)]
@@ -37,7 +37,7 @@ def test_the_smaller_and_the_larger_are_those_of_python() -> None:
     numbers = [0.0, -0.0, 1.0, -math.inf, math.inf, math.nan]
     for a in numbers:
         for b in numbers:
-            for made, meant in ((least, min), (most, max)):
+            for made, meant in ((minimum, min), (maximum, max)):
                 (found,) = Kernel.over_cells((made(Cell(0), Cell(1)),)).python()([a, b])
                 assert str(found) == str(meant(a, b))
 

@@ -27,7 +27,7 @@ def one(**changes: object) -> up.Scenario:
 
 @pytest.mark.parametrize(
     "solver",
-    [up.Euler(steps=10**9), up.RK4(step=1e-9), up.DormandPrince(longest=1e-9, most=10**9)],
+    [up.Euler(steps=10**9), up.RK4(step=1e-9), up.DormandPrince(longest=1e-9, max_steps=10**9)],
     ids=["steps", "step", "longest"],
 )
 def test_a_step_that_takes_too_many_evaluations_is_undecided(short: None, solver: object) -> None:

@@ -40,7 +40,7 @@ def outside_time(distance: float) -> float:
 def test_spirals_in_closed_form() -> None:
     """An orbit closes when growth and decay cancel over one turn: outside for 2π/W·DECAY/(DECAY + GROWTH).
     Wide orbits are outside longest without any delay, so the least delay is at the end of the search."""
-    found = largest_delay(spirals(), within=(2.0, 40.0), most=2.0)
+    found = largest_delay(spirals(), within=(2.0, 40.0), max_delay=2.0)
     assert found is not None
     expected = 2 * math.pi / W * DECAY / (DECAY + GROWTH) - outside_time(40.0)
     assert found.delay == pytest.approx(expected, abs=1e-6)
@@ -50,7 +50,7 @@ def test_spirals_in_closed_form() -> None:
 
 
 def test_with_too_little_delay_nothing_closes() -> None:
-    assert largest_delay(spirals(), within=(2.0, 10.0), most=0.1) is None
+    assert largest_delay(spirals(), within=(2.0, 10.0), max_delay=0.1) is None
 
 
 def ball(stiffness: float) -> Bimodal:
@@ -71,7 +71,7 @@ def ball(stiffness: float) -> Bimodal:
 def test_the_bouncing_ball() -> None:
     """0.0014128689 at x = 0.245805, for a stiffness of 50000 (the thesis misprints it)."""
     system = ball(50_000.0)
-    found = largest_delay(system, within=(2e-3, 1e-2), most=4e-3)
+    found = largest_delay(system, within=(2e-3, 1e-2), max_delay=4e-3)
     assert found is not None
     assert found.delay == pytest.approx(0.0014128689, abs=2e-9)
     assert found.x[0] == pytest.approx(0.245805, abs=1e-5)
@@ -103,4 +103,4 @@ def test_what_is_no_such_system(change: dict[str, tuple[float, ...]], said: str)
 
 def test_what_cannot_be_searched() -> None:
     with pytest.raises(InvalidInput, match="positive and in order"):
-        largest_delay(spirals(), within=(2.0, 1.0), most=1.0)
+        largest_delay(spirals(), within=(2.0, 1.0), max_delay=1.0)

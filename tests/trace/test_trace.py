@@ -99,7 +99,7 @@ def test_summary_is_over_time() -> None:
     x, n = trace.summary("x"), trace.summary("n")
     assert x is not None
     assert n is not None
-    assert (x.least, x.mean, x.greatest, x.final) == (0.0, pytest.approx(0.95), 1.0, 1.0)
+    assert (x.minimum, x.mean, x.maximum, x.final) == (0.0, pytest.approx(0.95), 1.0, 1.0)
     assert n.mean == pytest.approx(0.5)
     assert trace.summary("s") is None
 
@@ -115,7 +115,7 @@ def test_summary_does_not_depend_on_chunks(tmp_path_factory: pytest.TempPathFact
             if one is None or other is None:
                 assert one is other
                 continue
-            assert (one.least, one.greatest, one.final) == (other.least, other.greatest, other.final)
+            assert (one.minimum, one.maximum, one.final) == (other.minimum, other.maximum, other.final)
             assert one.mean == pytest.approx(other.mean)
 
 

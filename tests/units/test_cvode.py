@@ -171,8 +171,8 @@ def test_equations_that_leave_the_numbers_are_blamed_for_it(engine: str) -> None
 
 
 def test_too_many_steps_say_what_to_raise() -> None:
-    busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(most=10))
-    with pytest.raises(up.UnitError, match=r"Raise 'most' of the solver"):
+    busy = up.Ode(states={"x": "cos(1000*time)"}, solver=Cvode(max_steps=10))
+    with pytest.raises(up.UnitError, match=r"Raise 'max_steps' of the solver"):
         up.simulate(alone(busy), pace=1.0, until=2.0)
 
 

@@ -167,7 +167,7 @@ def test_derivatives_that_are_not_numbers_are_reported():
 
 def test_too_many_steps_are_reported():
     with pytest.raises(SolverError, match=r"20 steps did not reach 1000 .*most"):
-        Adaptive(DormandPrince(most=20)).advance(oscillator, 0.0, [1.0, 0.0], 1000.0)
+        Adaptive(DormandPrince(max_steps=20)).advance(oscillator, 0.0, [1.0, 0.0], 1000.0)
 
 
 def test_a_step_shorter_than_the_resolution_of_time_is_no_failure():
@@ -226,7 +226,7 @@ def test_absurdly_many_solver_steps_are_refused():
         (lambda: DormandPrince(rtol=-1.0), "rtol must be positive"),
         (lambda: DormandPrince(atol=0.0), "atol must be positive"),
         (lambda: DormandPrince(longest=math.inf), "longest must be positive and finite"),
-        (lambda: DormandPrince(most=0), "most must be a whole number"),
+        (lambda: DormandPrince(max_steps=0), "max_steps must be a whole number"),
         (lambda: solver_from("rk5"), "no solver 'rk5'.*Did you mean 'rk4'"),
         (lambda: solver_from({"kind": "euler", "setps": 3}), "no setting 'setps'.*Did you mean 'steps'"),
         (lambda: solver_from({"steps": 3}), "kind ="),

@@ -551,7 +551,7 @@ def statements(found: Iterable[Statement]) -> Iterator[Statement]:
 
 TIMES = frozenset({"t", "H"})
 SIZES = frozenset({"h", "dt"})
-MOST = 1_000_000
+MAX_ROUNDS = 1_000_000
 """The most rounds of a loop."""
 
 
@@ -787,10 +787,11 @@ class _Check:
                     if (
                         isinstance(one.times, bool)
                         or not isinstance(one.times, int)
-                        or not 0 < one.times <= MOST
+                        or not 0 < one.times <= MAX_ROUNDS
                     ):
                         self._found.append(
-                            f"{where}: a loop has 1 to {MOST:,} rounds, a fixed number, not {one.times!r}"
+                            f"{where}: a loop has 1 to {MAX_ROUNDS:,} rounds, a fixed number, "
+                            f"not {one.times!r}"
                         )
                     if one.index is not None:
                         self._local(one.index, Kind.INTEGER, reads, writes)

@@ -717,7 +717,7 @@ class _Control:
     def __init__(self, level: _Level) -> None:
         self._level = level
         self._it = it = level.it
-        self._code = it.control if it.control is not None else usual_control(it)
+        self._code = it.control if it.control is not None else default_control(it)
         self._scope = level.scope()
         self._to: dict[str, Expr] = {**level.names, **level.inner}
         self._assigned: set[str] = set()
@@ -868,19 +868,19 @@ def _simplified(it: Adaptation) -> Adaptation:
     return made
 
 
-def usual_control(it: Adaptation) -> tuple[Statement, ...]:
+def default_control(it: Adaptation) -> tuple[Statement, ...]:
     """Every inner unit once, in the order of its connections; all as far as the first that stops early."""
     order = unit_order(it.inside)
     if not it.shortens:
         return tuple(Step(unit) for unit in order)
     sizes = {unit: f"{unit}′size" for unit in order}
     steps = [part for unit in order for part in (Local(sizes[unit], 0.0), Step(unit, to=sizes[unit]))]
-    least: Expr = Name(sizes[order[0]])
+    minimum: Expr = Name(sizes[order[0]])
     for unit in order[1:]:
-        least = apply(Op.MIN, least, Name(sizes[unit]))
+        minimum = apply(Op.MIN, minimum, Name(sizes[unit]))
     if len(order) == 1:
-        return (*steps, Return(least))
-    return (*steps, When(apply(Op.LT, least, Name("H")), (Discard(least),)))
+        return (*steps, Return(minimum))
+    return (*steps, When(apply(Op.LT, minimum, Name("H")), (Discard(minimum),)))
 
 
 def _cells(name: str, first: Reg, port: Port) -> dict[str, Expr]:

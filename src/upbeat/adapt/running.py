@@ -37,7 +37,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.units.wrapped import Replayed, Resampled
 
-MOST_STEPS = 1_000_000
+MAX_STEPS = 1_000_000
 """Of a unit in one step around it."""
 
 
@@ -165,9 +165,9 @@ def _name(name: str) -> Expr:
     return Name(name)
 
 
-def _whole(name: str, value: Any, most: int = MOST_STEPS) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ModelError(f"{name} must be a whole number from 1 to {most:,}, not {value!r}")
+def _whole(name: str, value: Any, maximum: int = MAX_STEPS) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+        raise ModelError(f"{name} must be a whole number from 1 to {maximum:,}, not {value!r}")
     return value
 
 
@@ -286,7 +286,7 @@ def fixed_step(model: Model, step: float, order: int = 1) -> Program:
     make = (Step(INSIDE, reached, apply(Op.SUB, ends, reached)), Assign("k", "k + 1"))
     body: tuple[Statement, ...] = (When(beyond, (Break(),)), *kept, *make, *seen)
     since = apply(Op.SUB, apply(Op.ADD, Name("t"), Name("H")), reached)
-    control = (Loop(MOST_STEPS, body), Assign("s", since))
+    control = (Loop(MAX_STEPS, body), Assign("s", since))
 
     def shown(cell: str) -> str | None:
         return f"{now[cell]} + ({now[cell]} - {prev[cell]})*s/{length!r}" if cell in now else None

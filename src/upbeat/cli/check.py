@@ -55,8 +55,10 @@ def call(options: argparse.Namespace) -> Exit:
             raise
         say(json.dumps({"ok": False, "problems": problems_data(error)}))
         return exit_for(error)
-    told = {name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")}
-    notes = {name: found for name, found in told.items() if found}
+    found_notes = {
+        name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")
+    }
+    notes = {name: found for name, found in found_notes.items() if found}
     alone = left_alone(made.scenario)
     if options.json:
         more = {

@@ -173,7 +173,7 @@ def _over(reading: int) -> bool:
 # What went wrong: in words on standard error for people, as one object for programs.
 
 
-def tell(error: BaseException, *, as_json: bool, out: Path | None = None) -> None:
+def report_error(error: BaseException, *, as_json: bool, out: Path | None = None) -> None:
     """Say what happened; `out` is where a run that has begun was writing to."""
     trace = error.trace if isinstance(error, (RunError, Interrupted)) else None
     kept = _kept(out) if out is not None and trace is not None and len(trace) else None

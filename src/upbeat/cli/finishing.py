@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.cli.console import Progress, complain, say
-from upbeat.cli.exits import Exit, exit_for, progress_data, tell
+from upbeat.cli.exits import Exit, exit_for, progress_data, report_error
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
@@ -41,7 +41,7 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
             trace = run(progress.update)
     except (RunError, Interrupted) as error:
-        tell(error, as_json=options.json, out=made.out)
+        report_error(error, as_json=options.json, out=made.out)
         _offer(made, options.json)
         return exit_for(error)
     if options.plot is not None:

@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parsed(arguments)
     except KeyboardInterrupt as error:  # while the modules of the command were loaded
         words = sys.argv[1:] if arguments is None else arguments
-        exits.tell(error, as_json="--json" in words)
+        exits.report_error(error, as_json="--json" in words)
         return exit_for(error)
     console.route_messages(all_of_fmus=getattr(options, "fmu_log", False))
     with console.to_ourselves(getattr(options, "json", False)):
@@ -145,18 +145,18 @@ def _call(options: argparse.Namespace) -> int:
     try:
         return int(options.call(options))
     except (UpbeatError, KeyboardInterrupt) as error:
-        exits.tell(error, as_json=getattr(options, "json", False))
+        exits.report_error(error, as_json=getattr(options, "json", False))
         return exit_for(error)
     except (BrokenPipeError, console.OutputLost):
         raise
     except FAULTS as error:
         if os.environ.get(TRACEBACK):
             raise
-        told: Exception = Defect(error)
+        shown: Exception = Defect(error)
         if isinstance(error, OSError) and error.filename is not None:  # about a file, whoever needed it
-            told = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
-        exits.tell(told, as_json=getattr(options, "json", False))
-        return exit_for(told) if isinstance(told, FileProblem) else Exit.INTERNAL
+            shown = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
+        exits.report_error(shown, as_json=getattr(options, "json", False))
+        return exit_for(shown) if isinstance(shown, FileProblem) else Exit.INTERNAL
 
 
 if __name__ == "__main__":

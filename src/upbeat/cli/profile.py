@@ -11,7 +11,7 @@ from upbeat.cli.exits import Exit
 from upbeat.engine.parallel.cores import written
 from upbeat.engine.profile import SECONDS, profile
 
-MOST = 12
+MAX_SHOWN = 12
 """So many operations are shown; the file has all of them."""
 
 
@@ -37,10 +37,10 @@ def call(options: argparse.Namespace) -> Exit:
         for block, times in found.blocks.items():
             whole = sum(times.values())
             say(f"block '{block}': {1e6 * whole:.4g} µs")
-            for name in sorted(times, key=lambda name: -times[name])[:MOST]:
+            for name in sorted(times, key=lambda name: -times[name])[:MAX_SHOWN]:
                 say(f"  {1e6 * times[name]:10.4g} µs  {100 * times[name] / whole:5.1f} %  {name}")
-            if len(times) > MOST:
-                say(f"  … {len(times) - MOST} more")
+            if len(times) > MAX_SHOWN:
+                say(f"  … {len(times) - MAX_SHOWN} more")
         if found.instants:
             say(f"instants: {1e6 * found.instants:.4g} µs per step")
         if found.crossing is not None:

@@ -23,9 +23,11 @@ turns each branch into its own exit code (`upbeat.cli.exits`).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import functools
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from upbeat.trace.trace import Trace
@@ -95,7 +97,7 @@ class Problem:
         return f"{place}{path}{self.what}" + (f"\n      {self.hint}" if self.hint else "")
 
 
-MOST_PROBLEMS = 200
+MAX_PROBLEMS = 200
 """Of a file with more, nobody reads all; what is wrong with it is not looked for any further."""
 
 
@@ -103,9 +105,9 @@ class ScenarioError(InvalidInput):
     """All the problems of a scenario at once, in `problems`; of very many, the first."""
 
     def __init__(self, problems: Sequence[Problem], source: str = "", *, more: bool = False) -> None:
-        self.problems = tuple(problems[:MOST_PROBLEMS])
+        self.problems = tuple(problems[:MAX_PROBLEMS])
         self.source = source
-        self.more = more or len(problems) > MOST_PROBLEMS
+        self.more = more or len(problems) > MAX_PROBLEMS
         count = f"{len(self.problems)} problem{'s' if len(self.problems) != 1 else ''}"
         if self.more:
             count = f"more than {count}, of which these are the first"
@@ -229,9 +231,53 @@ def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
         return f"Did you mean {' or '.join(repr(n) for n in near)}?"
     if not choices:
         return f"There are no {noun} here."
-    most = 30 if noun == "settings" else 12  # of settings, all: the one that is meant may be any
-    shown = ", ".join(choices[:most]) + (f", … ({len(choices)} in all)" if len(choices) > most else "")
+    maximum = 30 if noun == "settings" else 12  # of settings, all: the one that is meant may be any
+    shown = ", ".join(choices[:maximum]) + (f", … ({len(choices)} in all)" if len(choices) > maximum else "")
     return f"The {noun} are: {shown}."
+
+
+_ITERATIONS = {"most": "max_iterations"}
+RENAMED: dict[str, dict[str, str]] = {
+    "Anderson": _ITERATIONS,
+    "Constrained": _ITERATIONS,
+    "Cvode": {"most": "max_steps"},
+    "DormandPrince": {"most": "max_steps"},
+    "FixedPoint": _ITERATIONS,
+    "Iterated": _ITERATIONS,
+    "Negotiated": _ITERATIONS,
+    "Newton": _ITERATIONS,
+    "Revised": _ITERATIONS,
+    "Simultaneous": _ITERATIONS,
+    "consistent": _ITERATIONS,
+    "largest_delay": {"most": "max_delay"},
+    "upbeat.extend": {"Course": "Trajectory"},
+}
+"""Settings and names of version 0.1 that are called something else now, by what they belong to. The old ones
+still work, in Python and in files, with a warning that names the new one."""
+
+_Made = TypeVar("_Made", bound=Callable[..., Any])
+
+
+def current_names(owner: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of `owner` under their present names."""
+    names = RENAMED.get(owner, {})
+    for old in names.keys() & settings.keys():
+        warnings.warn(f"{owner}: '{old}' is now called '{names[old]}'", FutureWarning, stacklevel=3)
+    return {names.get(key, key): value for key, value in settings.items()}
+
+
+def renamed(made: _Made) -> _Made:
+    """A class or function that still takes the keyword arguments in `RENAMED`."""
+    call: Callable[..., Any] = cast(Any, made).__init__ if isinstance(made, type) else made
+
+    @functools.wraps(call)
+    def with_current_names(*args: Any, **settings: Any) -> Any:
+        return call(*args, **current_names(made.__name__, settings))
+
+    if not isinstance(made, type):
+        return with_current_names  # type: ignore[return-value]
+    cast(Any, made).__init__ = with_current_names
+    return made
 
 
 class TooManyProblems(ScenarioError):
@@ -246,7 +292,7 @@ class Problems:
 
     def add(self, where: tuple[str, ...], what: str, hint: str = "") -> None:
         self.found.append(Problem(where, what, hint))
-        if len(self.found) > MOST_PROBLEMS:
+        if len(self.found) > MAX_PROBLEMS:
             raise TooManyProblems(self.found)
 
     def raise_if_any(self, source: str = "") -> None:

@@ -136,14 +136,14 @@ class Labels(tuple[str, ...]):
         return cls(given)
 
     @property
-    def usual(self) -> bool:
+    def default_codes(self) -> bool:
         """Whether the codes go without saying."""
         return self.codes == tuple(range(len(self)))
 
     @property
     def written(self) -> list[str] | dict[str, int]:
         """What `read` reads back."""
-        return list(self) if self.usual else dict(zip(self, self.codes, strict=True))
+        return list(self) if self.default_codes else dict(zip(self, self.codes, strict=True))
 
     def code(self, label: str) -> int:
         """The value of a label that exists."""
@@ -156,7 +156,7 @@ class Labels(tuple[str, ...]):
     def __str__(self) -> str:
         """As messages show them: ``off, heat``; or with codes that do not go without saying."""
         return ", ".join(
-            self if self.usual else (f"{k} = {v}" for k, v in zip(self, self.codes, strict=True))
+            self if self.default_codes else (f"{k} = {v}" for k, v in zip(self, self.codes, strict=True))
         )
 
     def __eq__(self, other: object) -> bool:

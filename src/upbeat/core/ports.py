@@ -245,7 +245,7 @@ class Port:
     def _whole(self, number: int) -> int:
         if self.items and number not in self.codes:
             what, have = "an index", f"0 to {len(self.items) - 1}"
-            if not self.labels.usual:
+            if not self.labels.default_codes:
                 what, have = "a code", ", ".join(map(str, self.codes))
             raise ValueError(f"{_short(number)} is not {what} of {', '.join(self.items)} ({have})")
         if not -(2**63) <= number < 2**63:

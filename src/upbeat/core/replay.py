@@ -23,7 +23,7 @@ NEARLY = 1e-6
 _MOVES = (0.5, -0.75, 0.25, 1.0, -0.3)
 _STEPS = 6
 """As many as it may take until a state that was forgotten shows in an output."""
-_MOST_JUMPS = 100
+_MAX_JUMPS = 100
 _EARLY = 2
 LATER = (32, 62, 92)
 """Where a strict check replays as well; a deep check makes steps of a hundredth of the run."""
@@ -42,19 +42,19 @@ class Allowance:
     a scenario are; it ends with `StepError`.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = self.left = most
+    def __init__(self, maximum: int) -> None:
+        self.maximum = self.left = maximum
 
     def renew(self) -> None:
         """Begin to count anew."""
-        self.left = self.most
+        self.left = self.maximum
 
     def spend(self) -> None:
         """One evaluation, or something like it."""
         self.left -= 1
         if self.left < 0:
             raise StepError(
-                f"it takes more than {self.most:,} evaluations of equations, too many to try it out. Take "
+                f"it takes more than {self.maximum:,} evaluations of equations, too many to try it out. Take "
                 "shorter communication steps, fewer or longer solver steps, or larger tolerances",
                 unending=True,
             )
@@ -170,7 +170,7 @@ class _Trial:
 
     def _settle(self) -> None:
         """What is due by itself now."""
-        for _ in range(_MOST_JUMPS if self._jumps else 0):
+        for _ in range(_MAX_JUMPS if self._jumps else 0):
             if float(self.unit.due()) > self.time:
                 return
             self.unit.jump()

@@ -44,9 +44,9 @@ class Drive(Protocol):
 
     def step(self) -> None: ...
 
-    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
-        """Step until the end, until about `seconds` have passed, `most` steps, or until the first one that
-        has reached the time `pause`."""
+    def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
+        """Step until the end, until about `seconds` have passed, `max_steps` steps, or until the first one
+        that has reached the time `pause`."""
         ...
 
     @property

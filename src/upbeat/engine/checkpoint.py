@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 MARK = b"UPBEAT checkpoint\n"
-VERSION = 2
+VERSION = 3
 _EVERY = re.compile(r"\s*([0-9.eE+-]+)\s*(s|min|h|steps?)\s*\Z")
 LONGEST = 1e12
 """Seconds or steps between two checkpoints: beyond, there would never be a second one."""
@@ -270,7 +270,7 @@ class CheckpointWriter:
         self._clock = clock
         self._last = clock(), 0
 
-    def most(self, drive: Drive) -> int:
+    def max_steps(self, drive: Drive) -> int:
         """How many steps there are to the next checkpoint, if steps are counted."""
         if self._steps > ENDLESS:
             return ENDLESS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from upbeat.core.errors import InvalidInput, check_type
+from upbeat.core.errors import InvalidInput, check_type, renamed
 from upbeat.engine.simulate import start
 from upbeat.master import checks
 from upbeat.master.couplings.corrections import read_constraint
@@ -18,13 +18,14 @@ from upbeat.scenario.directory import Directory
 from upbeat.scenario.scenario import Scenario
 
 
+@renamed
 def consistent(
     scenario: Scenario,
     constraints: str | Sequence[str],
     free: Sequence[str] | Mapping[str, float],
     *,
     tolerance: float = 1e-10,
-    most: int = 20,
+    max_iterations: int = 20,
     difference: float = 1e-6,
     loops: LoopSolver | None = None,
 ) -> Scenario:
@@ -46,7 +47,7 @@ def consistent(
     check_type(free, Iterable, "free")
     checks.positive(tolerance, "tolerance")
     checks.positive(difference, "difference")
-    checks.count(most, "most")
+    checks.count(max_iterations, "max_iterations")
     loops = Newton() if loops is None else loops
     texts = [constraints] if isinstance(constraints, str) else list(constraints)
     names = list(free)
@@ -65,7 +66,7 @@ def consistent(
         return np.array(_read(given, residuals, loops))
 
     found = evaluate(at)
-    for _ in range(most):
+    for _ in range(max_iterations):
         if np.abs(found).max() <= tolerance:
             return scenario.with_values(dict(zip(names, at.tolist(), strict=True)))
         slopes = np.empty((len(texts), len(names)))
@@ -79,8 +80,8 @@ def consistent(
         return scenario.with_values(dict(zip(names, at.tolist(), strict=True)))
     left = ", ".join(f"{text} = {value:.3g}" for text, value in zip(texts, found, strict=True))
     raise InvalidInput(
-        f"no start values of {', '.join(names)} were found that satisfy the constraints: {left} after {most} "
-        "corrections. Let more start values be free, or begin closer to a solution."
+        f"no start values of {', '.join(names)} were found that satisfy the constraints: {left} "
+        f"after {max_iterations} corrections. Let more start values be free, or begin closer to a solution."
     )
 
 

@@ -356,11 +356,11 @@ class Interpreter:
             case If(condition, then, orelse):
                 test, yes, no = self._test(condition), self._bound(then), self._bound(orelse)
                 return lambda: run(yes if test() else no)
-            case Repeat(most, body, until, exhausted):
+            case Repeat(max_iterations, body, until, exhausted):
                 test, bound = self._test(until), self._bound(body)
 
                 def repeat() -> None:
-                    for _ in range(most):
+                    for _ in range(max_iterations):
                         run(bound)
                         if test():
                             return

@@ -54,9 +54,9 @@ def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
     made: dict[str, Model] = {}
     for name, model in scenario.units.items():
         inner = bare(model)
-        told = _planned(inner, stop, pace)
-        if told is not inner:
-            made[name] = placed_like(model, told)
+        informed = _planned(inner, stop, pace)
+        if informed is not inner:
+            made[name] = placed_like(model, informed)
     return scenario.with_units(made)
 
 
@@ -71,8 +71,8 @@ def _planned(model: Model, stop: float, pace: Pace) -> Model:
         return model
     every = getattr(model, "every", None)
     inner: Model = model.model  # type: ignore[attr-defined]
-    told: Model = around(_planned(inner, stop, pace if every is None else Fixed(every)))
-    return told
+    informed: Model = around(_planned(inner, stop, pace if every is None else Fixed(every)))
+    return informed
 
 
 def _inside(model: Model) -> Model:

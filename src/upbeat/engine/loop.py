@@ -21,7 +21,7 @@ from upbeat.trace.events import EventLog
 from upbeat.trace.log import StepLog
 from upbeat.trace.recorder import Recorder
 
-MOST_RETRIES = 100
+MAX_RETRIES = 100
 ENDLESS = 1 << 62
 """More steps than any run has."""
 LATEST = 8
@@ -143,9 +143,9 @@ class Loop:
             if not machine.read(pace.again):
                 break
             rejected += 1
-            if rejected > MOST_RETRIES:
+            if rejected > MAX_RETRIES:
                 raise StepError(
-                    f"the step from t = {t:.9g} was rejected {MOST_RETRIES} times; last: {self._why()}. "
+                    f"the step from t = {t:.9g} was rejected {MAX_RETRIES} times; last: {self._why()}. "
                     f"{REJECTED}"
                 )
             machine.execute("back")
@@ -250,12 +250,12 @@ class Loop:
         """Go on in a step log that were made elsewhere."""
         self.steps = steps
 
-    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
-        """Step until the end, until about `seconds` have passed, `most` steps, or up to the time `pause`."""
+    def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
+        """Step until the end, for about `seconds`, `max_steps` steps, or up to the time `pause`."""
         deadline = time.perf_counter() + seconds
-        while not self.finished and most > 0 and self.time < pause and time.perf_counter() < deadline:
+        while not self.finished and max_steps > 0 and self.time < pause and time.perf_counter() < deadline:
             self.step()
-            most -= 1
+            max_steps -= 1
 
     def save_rows(self) -> None:
         """From another thread, while a step takes long: what has been recorded so far goes to the file."""

@@ -107,7 +107,7 @@ def text_of(cause: BaseException) -> str:
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
 
 
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 """So many of the values that a loop shows are said; of more, the largest."""
 
 REJECTED = (
@@ -154,20 +154,20 @@ def exhausted_text(loop: Repeat, read: Callable[[int], Value], now: Reg, until: 
     values = [(name, read(cell)) for name, cell in loop.shows]
     # An integer is a count, and what was counted zero times had no part in it.
     said = [(name, value) for name, value in values if isinstance(value, float) or value]
-    worst = sorted(range(len(said)), key=lambda k: -_size(said[k][1]))[:MOST_SHOWN]
+    worst = sorted(range(len(said)), key=lambda k: -_size(said[k][1]))[:MAX_SHOWN]
     parts = [_shown(*said[k]) for k in sorted(worst)]
-    if len(said) > MOST_SHOWN:
+    if len(said) > MAX_SHOWN:
         parts.append(f"… {len(said)} in all")
     begin, end = read(now), read(until)
     when = f"at t = {end:.9g}" if begin == end else f"in the step from t = {begin:.9g} to {end:.9g}"
-    failed = "failed" if loop.most == 1 else f"did not end within {loop.most} rounds"
+    failed = "failed" if loop.max_iterations == 1 else f"did not end within {loop.max_iterations} rounds"
     text = f"{loop.what} {failed} {when}" + (f" ({', '.join(parts)})" if parts else "")
     return f"{text}. {loop.advice}" if loop.advice else text
 
 
 def exhausted_error(loop: Repeat, read: Callable[[int], Value], now: Reg, until: Reg) -> StepError:
     """The same as the error that ends the run."""
-    within = loop.most > 1 and read(now) != read(until)
+    within = loop.max_iterations > 1 and read(now) != read(until)
     return StepError(exhausted_text(loop, read, now, until), unending=within)
 
 

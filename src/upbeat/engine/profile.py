@@ -21,7 +21,7 @@ from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.machine import Fired, Machine
 from upbeat.engine.native import machine as native
-from upbeat.engine.parallel.cores import LEAST, Profile
+from upbeat.engine.parallel.cores import MIN_DURATION, Profile
 from upbeat.engine.parallel.operations import Operation, operations
 from upbeat.engine.selection import select
 from upbeat.master.program import Program
@@ -30,7 +30,7 @@ from upbeat.units.solving.integrate import SolverStatistics
 
 SECONDS = 1.0
 """How long a profile is measured, unless the scenario ends before."""
-LEAST_STEPS, ENOUGH = 3, 2000
+MIN_STEPS, ENOUGH = 3, 2000
 """So many steps are measured however long they take, and so many are enough."""
 CROSSING_SECONDS = 0.2
 """How long waits are measured, at most; on free cores it takes a few hundredths of a second."""
@@ -53,7 +53,7 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
     }
     pieces = _cut(program, found)
     timed, steps, spent = _Timed(found), 0, 0.0
-    while steps < LEAST_STEPS or (steps < ENOUGH and spent < seconds):  # a short scenario runs several times
+    while steps < MIN_STEPS or (steps < ENOUGH and spent < seconds):  # a short scenario runs several times
         machine: Machine = (
             Interpreter(pieces, units, span.start)
             if choice.name == "interpret"
@@ -63,7 +63,7 @@ def profile(experiment: Experiment, seconds: float = SECONDS) -> Profile:
             loop = Loop(timed, program, span, select(program, None), None)
             loop.begin()
             began, before = perf_counter(), steps
-            while not loop.finished and (steps < LEAST_STEPS or spent + perf_counter() - began < seconds):
+            while not loop.finished and (steps < MIN_STEPS or spent + perf_counter() - began < seconds):
                 loop.step()
                 steps += 1
             spent += perf_counter() - began
@@ -156,13 +156,17 @@ class _Timed:
         excess = max(0.0, sum(apart) - (_typical(whole) - idle)) if whole else 0.0
         more = excess / max(1, len(apart))
         return {
-            operation.name: max(LEAST, 1e-9 * (nanoseconds - more))
+            operation.name: max(MIN_DURATION, 1e-9 * (nanoseconds - more))
             for operation, nanoseconds in zip(self._found[block], apart, strict=True)
         }
 
     def instants(self) -> float:
         """Seconds that an instant takes, of which every step has one at its end."""
-        return max(LEAST, 1e-9 * (_typical(self._instants) - median(self._idle))) if self._instants else 0.0
+        return (
+            max(MIN_DURATION, 1e-9 * (_typical(self._instants) - median(self._idle)))
+            if self._instants
+            else 0.0
+        )
 
     # ---------------------------------------------------------------- all else is the machine's
 

@@ -178,15 +178,15 @@ class Paced:
         self._make()
         self._wait(inf)
 
-    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
+    def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
         """Step and wait for about `seconds`; a wait that is not over then goes on in the next call."""
         deadline = self._clock.now() + seconds
-        while not self.finished and ((most > 0 and self.time < pause) or self._due is not None):
+        while not self.finished and ((max_steps > 0 and self.time < pause) or self._due is not None):
             if self._due is None and self._drive.event_driven and not self._planned:
                 self._plan()
             elif self._due is None:
                 self._make()
-                most -= 1
+                max_steps -= 1
             self._wait(deadline)
             if self._clock.now() >= deadline:
                 return

@@ -105,7 +105,7 @@ def _rest(step: float, span: Span) -> float:
 _log = logging.getLogger("upbeat.fmu")
 
 
-def tell_unconverted(scenario: Scenario) -> None:
+def warn_unconverted(scenario: Scenario) -> None:
     """Log a warning for each connection that may need a conversion which nobody can do."""
     models = [bare(model) for model in scenario.units.values()]
     if not any(hasattr(model, "undefined") for model in models):  # quicker than to ask for the protocol

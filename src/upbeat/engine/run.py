@@ -33,7 +33,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
-from upbeat.engine.remarks import nests, tell_unconverted
+from upbeat.engine.remarks import nests, warn_unconverted
 from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection
 from upbeat.master.held import varied_rate
@@ -244,7 +244,7 @@ class Run:
             self._machine, loop = self._built(experiment, selection)
             self._drive = self._loop = loop
             if resumed is None:
-                tell_unconverted(plan.scenario)
+                warn_unconverted(plan.scenario)
                 loop.begin()
             else:
                 self._by_hand.again(self._machine)
@@ -305,10 +305,14 @@ class Run:
                 with self._turn:
                     self._live()
                     self._by_hand.refresh(drive)
-                    most = ENDLESS if self._checkpoint_writer is None else self._checkpoint_writer.most(drive)
+                    max_steps = (
+                        ENDLESS
+                        if self._checkpoint_writer is None
+                        else self._checkpoint_writer.max_steps(drive)
+                    )
                     try:
                         pause = self._by_hand.pause
-                        self._move(lambda most=most, pause=pause: drive.go(BUDGET_SECONDS, most, pause))  # type: ignore[misc]
+                        self._move(lambda n=max_steps, pause=pause: drive.go(BUDGET_SECONDS, n, pause))  # type: ignore[misc]
                     except (StepError, UnitError):
                         if not (asked.is_set() and heeds(self._machine)):
                             raise
@@ -496,9 +500,9 @@ class Run:
         """What the first steps have shown about several cores."""
         if self._machine is None or not self._schedules:
             return ()
-        from upbeat.engine.parallel.cores import tried_notes
+        from upbeat.engine.parallel.cores import core_notes_of
 
-        return tried_notes(self._machine.tried(), self._schedules)
+        return core_notes_of(self._machine.tried(), self._schedules)
 
     def close(self) -> None:
         """Let go of units and files. Safe to call twice."""

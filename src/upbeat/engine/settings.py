@@ -33,7 +33,7 @@ from upbeat.units.process import When
 # ----------------------------------------------------------------------------------------------------
 # Whether one setting is what it has to be, whoever gave it: Python, a file or the command line.
 
-MOST_CORES = 1024
+MAX_CORES = 1024
 """More threads than this are a slip of the keyboard."""
 T = TypeVar("T")
 
@@ -47,8 +47,8 @@ def checked_every(every: Any) -> int:
 
 def checked_cores(cores: Any) -> int:
     """How many threads share the steps."""
-    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
-        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MAX_CORES:
+        raise InvalidInput(f"cores must be a whole number from 1 to {MAX_CORES}, not {cores!r}")
     return cores
 
 

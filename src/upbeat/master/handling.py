@@ -46,7 +46,7 @@ from upbeat.units.process import bare
 
 Matrix = npt.NDArray[np.float64]
 DEGREE = 5
-MOST_UNKNOWNS = 240
+MAX_UNKNOWNS = 240
 """A larger system is not looked at: the matrices are dense."""
 LARGEST = 1e9
 """Nothing is said about systems with larger slopes."""
@@ -93,7 +93,7 @@ def _linearised(closed: Scenario) -> Linearised | None:
         outputs += [f"{unit}.{o.port.name}" for o in e.outputs]
         states += len(e.start)
     targets = [c.target for c in links]
-    if not states or not targets or states + (DEGREE + 1) * len(targets) > MOST_UNKNOWNS:
+    if not states or not targets or states + (DEGREE + 1) * len(targets) > MAX_UNKNOWNS:
         return None
     computed = {unit: e.computed.python() for unit, e in found.items()}
     rates = {unit: e.derivatives.python() for unit, e in found.items() if e.derivatives is not None}
@@ -465,8 +465,8 @@ def _interrupted(case: _Case) -> Handling:
         )
     what = "located by the unit that goes first, to which the others follow (Interruptible), as was asked"
     coupling = case.coupling if _locating(case.coupling) else Interruptible()
-    told = (case.says(what, [*case.watched, *case.stopping]), *case.others())
-    return Handling(case.pace, coupling, told)
+    notes = (case.says(what, [*case.watched, *case.stopping]), *case.others())
+    return Handling(case.pace, coupling, notes)
 
 
 def _followed(case: _Case, pace: Pace, said: Sequence[str] = ()) -> Handling:
@@ -490,8 +490,8 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
     if not (
         looked_at(case.closed) or waiting(case.closed) or any(with_own_events(case.closed, others_see))
     ):  # units see to what happens inside them, and nobody else notices; unless one stops there, and says so
-        told = [unit for unit in case.stopping if Ability.NEXT_EVENT in case.units[unit].abilities]
-        if any(path_of(case.closed, unit) in told for unit in others_see):
+        notes = [unit for unit in case.stopping if Ability.NEXT_EVENT in case.units[unit].abilities]
+        if any(path_of(case.closed, unit) in notes for unit in others_see):
             return _followed(case, case.pace)
         return Handling(case.pace, case.coupling, ())
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
@@ -568,8 +568,8 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     discrete-event units give out stands still between events, and so may what a unit gives out of which
     nothing is known. Fewer, or held, where that would make deviations grow at this step."""
     units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
-    wanted, once = ({c.target: most for c in closed.connections} for most in (MOST, 1))
-    counts, still = known(with_rates(closed, wanted, alone=True), MOST), constant_inputs(closed)
+    wanted, once = ({c.target: max_order for c in closed.connections} for max_order in (MAX_DERIVATIVES, 1))
+    counts, still = known(with_rates(closed, wanted, alone=True), MAX_DERIVATIVES), constant_inputs(closed)
     # Where several units go into a derivative, a second one gives little, and takes stability at long steps.
     for target, count in known(with_rates(closed, once), 1).items():
         counts[target] = counts.get(target) or count
@@ -635,12 +635,12 @@ def _calmed(
         return _Calmed(ports)
     enough, radius = max(1.0, exact_growth(system, step)) * GROWS, growth(system, step)
     tried: list[tuple[float, dict[str, Approximation]]] = []
-    for most in (MOST, 1, 0, -1):  # derivatives; straight lines; held
+    for max_order in (MAX_DERIVATIVES, 1, 0, -1):  # derivatives; straight lines; held
         simpler: dict[str, Approximation] = {}
         for target, way in ports.items():
-            order = way.derivatives if most >= 0 else -1
-            held = Linear() if min(order, most) == 0 else Hold()
-            simpler[target] = Hermite(min(order, most)) if min(order, most) > 0 else held
+            order = way.derivatives if max_order >= 0 else -1
+            held = Linear() if min(order, max_order) == 0 else Hold()
+            simpler[target] = Hermite(min(order, max_order)) if min(order, max_order) > 0 else held
         tried.append((radius({**simpler, **given}), simpler))
         if tried[-1][0] <= enough:
             break
@@ -693,7 +693,7 @@ def _dealt_with_inside(closed: Scenario) -> bool:
 
 SHORTER = 4
 """Into so many parts a step is divided where units see others stand still, and deal with events inside."""
-MOST = 2
+MAX_DERIVATIVES = 2
 """So many derivatives of inputs are made use of."""
 COARSE = 2e-4
 """A step that puts lasting motions off by more than this part of their size is told of."""

@@ -18,7 +18,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.process import bare
 
-MOST = 4
+MAX_NAMES = 4
 """So many inputs are named."""
 
 
@@ -119,7 +119,9 @@ def _unrated(closed: Scenario) -> list[str]:
 
 def _named(names: Iterable[str]) -> str:
     names = list(dict.fromkeys(names))
-    return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
+    return ", ".join(names[:MAX_NAMES]) + (
+        f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    )
 
 
 # ----------------------------------------------------------------------------------------------------

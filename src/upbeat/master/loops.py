@@ -8,7 +8,7 @@ from math import inf, log
 from typing import Literal, Protocol, get_args
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import MasterError
+from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Number, Op, apply, cells, directional_derivative
 from upbeat.core.ports import Kind
 from upbeat.master import checks
@@ -63,7 +63,7 @@ ADVICE = (
 LOOP = "solving the algebraic loop "
 """How the `what` of the iteration begins; the ports follow."""
 ROUNDING = 2.0**-52
-MOST_SHOWN = 4
+MAX_SHOWN = 4
 """Of a loop with more unknowns only the residuals are said."""
 SMALLEST = -1074
 """The exponent of the smallest number."""
@@ -187,19 +187,27 @@ class Torn:
 
     def repeat(
         self,
-        most: int,
+        max_iterations: int,
         body: Sequence[Instruction],
         begin: Sequence[Instruction],
         more: Sequence[tuple[str, Reg]] = (),
     ) -> list[Instruction]:
         shows = [(f"residual of {name}", self.residual + i) for i, name in enumerate(self.names)]
-        if self.size <= MOST_SHOWN:
+        if self.size <= MAX_SHOWN:
             shows += [(f"value of {name}", self.guess + i) for i, name in enumerate(self.names)]
             shows += more
         return [
             *self.start(),
             *begin,
-            Repeat(most, tuple(body), Cell(self.solved), "fail", f"{LOOP}{self.ports}", tuple(shows), ADVICE),
+            Repeat(
+                max_iterations,
+                tuple(body),
+                Cell(self.solved),
+                "fail",
+                f"{LOOP}{self.ports}",
+                tuple(shows),
+                ADVICE,
+            ),
         ]
 
 
@@ -352,7 +360,7 @@ class _Chain:
 Slopes = Literal["auto", "units", "differences"]
 DIFFERENCE = 1e-7
 """How far unknowns are moved to see slopes, as part of their size."""
-MOST_PRODUCTS = 20_000
+MAX_PRODUCTS = 20_000
 """A loop whose chain rule may need more than this is solved with differences, unless told otherwise."""
 
 SHORT = 1e-2
@@ -363,7 +371,7 @@ SHORTEST = 2.0**-20
 """The smallest part of a step that is tried. If that makes nothing better, the search begins again at zero,
 and after that such a step is made as a whole, and taken as it comes: it may lead over a kink."""
 
-LEAST = 2.0**-46
+MIN_STEP = 2.0**-46
 """A step no part of which makes anything better, and that is no longer than this, is rounding: of numbers
 around 1 inside of units, as in exp(u) - 1, which are not seen from outside."""
 PROBE = 1e-12
@@ -374,7 +382,7 @@ DEEPEST = 50
 
 AT_REST = 16
 """So many times the number of unknowns a first guess may be exact before slopes are looked at again."""
-MOST_JUDGED = 32
+MAX_JUDGED = 32
 """A loop with more unknowns, whose units do not know slopes, is not looked at whether it is determined."""
 NEARLY = 1e-6
 """Gains that would have to change by this part only, and any value would fulfil the loop: a warning."""
@@ -402,9 +410,10 @@ def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
     kind = type(solver).__name__
     for name in numbers:
         checks.positive(getattr(solver, name), f"the {name} of {kind}")
-    checks.count(solver.most, f"most of {kind}")
+    checks.count(solver.max_iterations, f"max_iterations of {kind}")
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
     """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one.
@@ -414,7 +423,7 @@ class FixedPoint:
     """
 
     tolerance: float = 1e-10
-    most: int = 200
+    max_iterations: int = 200
     damping: float = 1.0
 
     def __post_init__(self) -> None:
@@ -434,7 +443,7 @@ class FixedPoint:
             *judged.judge(),
             If(Cell(torn.solved), (), step),
         ]
-        return [*torn.repeat(self.most, body, judged.start()), *determined(torn)]
+        return [*torn.repeat(self.max_iterations, body, judged.start()), *determined(torn)]
 
 
 class _Secant:
@@ -479,6 +488,7 @@ class _Secant:
         return [Let(torn.solved, all_of(conditions))]
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Newton:
     """Newton's method on g(x) - x = 0, damped.
@@ -497,7 +507,7 @@ class Newton:
     """
 
     tolerance: float = 1e-10
-    most: int = 200
+    max_iterations: int = 200
     difference: float = DIFFERENCE
     slopes: Slopes = "auto"
 
@@ -580,11 +590,11 @@ class Newton:
         zero = tuple(Let(first + i, Number(0.0)) for first in (base, step) for i in torn.cells)
         elsewhere = (If(apply(Op.EQ, Cell(stuck), 0.0), zero), Let(stuck, Cell(stuck) + 1.0))
         # Smooth outputs make some part of a step better; those that are all rounding do not, however near.
-        least = all_of(apply(Op.LE, apply(Op.ABS, Cell(step + i)), LEAST) for i in torn.cells)
+        smallest = all_of(apply(Op.LE, apply(Op.ABS, Cell(step + i)), MIN_STEP) for i in torn.cells)
         again = (*elsewhere, Let(known, Number(0.0)), Let(part, Number(1.0)))
         back = (
             Let(part, 0.25 * Cell(part)),
-            If(apply(Op.LT, Cell(part), SHORTEST), (If(least, (Let(solved, Number(1.0)),), again),)),
+            If(apply(Op.LT, Cell(part), SHORTEST), (If(smallest, (Let(solved, Number(1.0)),), again),)),
         )
         probe = (
             Let(shift, apply(Op.WHERE, apply(Op.EQ, Cell(shift), 0.0), PROBE, -16.0 * Cell(shift))),
@@ -624,7 +634,7 @@ class Newton:
         rested = Let(rests, apply(Op.WHERE, Cell(known), 0.0, Cell(rests) + 1.0))
         # With slopes that are known, `blur` has told whether values are determined.
         unseen = [] if warm else [If(Cell(known), (), tuple(determined(torn)))]
-        return [*torn.repeat(self.most, body, begin, blurs), rested, *unseen]
+        return [*torn.repeat(self.max_iterations, body, begin, blurs), rested, *unseen]
 
     def _blurred(self, torn: Torn, matrix: Reg, noise: Reg, blur: Reg) -> list[Instruction]:
         """What rounding may do to each residual (`noise`), and through it to the unknowns (`blur`)."""
@@ -651,7 +661,7 @@ class Newton:
         if self.slopes == "differences":
             torn.wiring.note(note + "finite differences, as asked for")
             return False
-        if not lacking and self.slopes == "auto" and products(torn) > MOST_PRODUCTS:
+        if not lacking and self.slopes == "auto" and products(torn) > MAX_PRODUCTS:
             torn.wiring.note(note + "finite differences, because its arrays make many products of slopes")
             return False
         if not lacking:
@@ -701,8 +711,8 @@ def _differences(torn: Torn, matrix: Reg, difference: float) -> list[Instruction
     for i in cells:
         own, found = apply(Op.ABS, Cell(x + i)), apply(Op.ABS, Cell(before + i))
         # Where the unknown is zero, its new value tells its size, unless it is wild.
-        tells = apply(Op.AND, apply(Op.EQ, own, 0.0), apply(Op.LT, found, 1e30))
-        sizes.append(own + apply(Op.WHERE, tells, found, 0.0))
+        known_size = apply(Op.AND, apply(Op.EQ, own, 0.0), apply(Op.LT, found, 1e30))
+        sizes.append(own + apply(Op.WHERE, known_size, found, 0.0))
     usual = torn.register("usual")
     block.append(Let(usual, _usual(sizes)))
     for i, size in enumerate(sizes):
@@ -747,8 +757,8 @@ def determined(torn: Torn) -> list[Instruction]:
     if torn.warm:
         return []
     n, x = torn.size, torn.guess
-    knows = not unable(torn) and products(torn) <= MOST_PRODUCTS
-    if not knows and n > MOST_JUDGED:
+    knows = not unable(torn) and products(torn) <= MAX_PRODUCTS
+    if not knows and n > MAX_JUDGED:
         torn.wiring.note(
             f"whether other values fulfil the loop {torn.ports} as well was not looked at: it has {n} "
             "unknowns, and not all of its units know their slopes"
@@ -773,11 +783,11 @@ def determined(torn: Torn) -> list[Instruction]:
     block.append(Let(usual, _usual(own)))
     for i, one in enumerate(own):
         pivot = Cell(matrix + i * n + i)
-        least = 1e-3 * ROUNDED * (1.0 + Cell(gain + i))  # nothing is divided by zero
+        smallest = 1e-3 * ROUNDED * (1.0 + Cell(gain + i))  # nothing is divided by zero
         block += [
             Let(size + i, apply(Op.WHERE, apply(Op.GT, one, 0.0), one, Cell(usual))),
             Let(gain + i, apply(Op.ABS, 1.0 - pivot)),
-            Let(matrix + i * n + i, pivot + apply(Op.WHERE, apply(Op.LT, pivot, 0.0), -least, least)),
+            Let(matrix + i * n + i, pivot + apply(Op.WHERE, apply(Op.LT, pivot, 0.0), -smallest, smallest)),
         ]
     for i in torn.cells:  # with weights of no pattern, so that no direction is missed
         weight = (1.0 if i % 3 else -1.0) * (1.0 + (i * 0.6180339887498949) % 1.0)
@@ -807,7 +817,7 @@ def determined(torn: Torn) -> list[Instruction]:
         (),
         UNDETERMINED,
     )
-    told = Doubt(
+    doubt = Doubt(
         torn.register("nearly undetermined", 3, start=(inf, 0.0, 0.0)),
         (
             f"the algebraic loop {torn.ports} is nearly undetermined at t = ",
@@ -817,7 +827,7 @@ def determined(torn: Torn) -> list[Instruction]:
             ", by which small errors of outputs may grow in its solution. Look at the gains on the loop",
         ),
     )
-    torn.wiring.doubts.append(told)
+    torn.wiring.doubts.append(doubt)
     singular = apply(Op.AND, apply(Op.GE, Cell(largest), 1.0 / NEARLY), apply(Op.LT, Cell(largest), 1e300))
     search = (
         *beside,
@@ -826,7 +836,7 @@ def determined(torn: Torn) -> list[Instruction]:
         Let(left, worst_of(parts)),
         *torn.evaluate(x),
         fails,
-        If(apply(Op.LE, Cell(left), NEARLY), told.noted(Cell(torn.wiring.next), 1.0 / Cell(left))),
+        If(apply(Op.LE, Cell(left), NEARLY), doubt.noted(Cell(torn.wiring.next), 1.0 / Cell(left))),
     )
     block.append(If(singular, search, () if knows else tuple(torn.evaluate(x))))
     return block
@@ -840,12 +850,13 @@ def _finite(cells: Iterable[Reg]) -> Expr:
     return apply(Op.LT, size, 1e300)
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Anderson:
     """Anderson acceleration: fixed point iteration that learns from its last `depth` rounds."""
 
     tolerance: float = 1e-10
-    most: int = 100
+    max_iterations: int = 100
     depth: int = 3
 
     def __post_init__(self) -> None:
@@ -901,4 +912,4 @@ class Anderson:
         reset = [Let(d + i, Number(0.0)) for group in (dx, dr) for d in group for i in cells]
         body = [*torn.evaluate(x), *torn.residuals(), *judged.judge(), If(Cell(torn.solved), (), tuple(step))]
         begin = [*reset, *judged.start(), Let(rounds, Number(0.0))]
-        return [*torn.repeat(self.most, body, begin), *determined(torn)]
+        return [*torn.repeat(self.max_iterations, body, begin), *determined(torn)]

@@ -191,7 +191,7 @@ class PortRegisters:
         return {end[0]: end for end in self.outputs if self._ports[end].counts}
 
     @cached_property
-    def _foretelling(self) -> set[str]:
+    def _predictable(self) -> set[str]:
         return {unit for (unit, _), port in self._ports.items() if port.indicates}
 
     def counts(self, end: End) -> tuple[Reg, ...]:
@@ -202,7 +202,7 @@ class PortRegisters:
     def within(self, end: End) -> bool:
         """Whether steps do not end at the events that units count which an input follows: one of these does
         not give out what leads to them."""
-        return not self._counted(end) <= self._foretelling
+        return not self._counted(end) <= self._predictable
 
     def _counted(self, end: End) -> set[str]:
         """The units that count the events inside them, of those that an input follows."""

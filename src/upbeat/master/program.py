@@ -294,13 +294,13 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Run `body` until `until` is true, at most `most` times; then accept what there is, or fail.
+    """Run `body` until `until` is true, at most `max_iterations` times; then accept what there is, or fail.
 
     `what` is said when it fails, with the contents of the cells `shows`, named; `advice`, whole sentences,
     comes after it.
     """
 
-    most: int
+    max_iterations: int
     body: Block
     until: Expr
     exhausted: Literal["accept", "fail"] = "fail"
@@ -370,7 +370,7 @@ class History:
     """The cells of the outputs that it is computed from."""
     times: tuple[Reg, ...]
     """When something was; minus infinity: never."""
-    usual: tuple[Reg, ...] = ()
+    spacing: tuple[Reg, ...] = ()
     """How long steps are of late: what was noted a small part of that ago is not worth keeping."""
 
     @property
@@ -649,8 +649,8 @@ def _lines(block: Block, layout: Layout, called: Callable[[str], str]) -> Iterat
                 yield f"save     slot {slot}: {', '.join(what)}"
             case Restore(slot):
                 yield f"restore  slot {slot}"
-            case Repeat(most, body, until, exhausted):
-                yield f"repeat   at most {most} times, until {text(until)}; otherwise {exhausted}:"
+            case Repeat(max_iterations, body, until, exhausted):
+                yield f"repeat   at most {max_iterations} times, until {text(until)}; otherwise {exhausted}:"
                 yield from (f"  {line}" for line in _lines(body, layout, called))
             case If(condition, then, orelse):
                 yield f"if       {text(condition)}:"

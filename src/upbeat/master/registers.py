@@ -109,11 +109,11 @@ class Writer:
         self.add(If(last.condition, last.then, tuple(orelse)))
 
     @contextmanager
-    def repeat(self, most: int, until: Expr) -> Iterator[None]:
+    def repeat(self, max_iterations: int, until: Expr) -> Iterator[None]:
         """What is written inside happens again and again, once at least."""
         with self._inside() as body:
             yield
-        self.add(Repeat(most, tuple(body), until, "accept"))
+        self.add(Repeat(max_iterations, tuple(body), until, "accept"))
 
     @contextmanager
     def _inside(self) -> Iterator[list[Instruction]]:
@@ -139,12 +139,12 @@ def equal(a: Node, b: Given) -> Expr:
     return apply(Op.EQ, a, b)
 
 
-def least(a: Given, b: Given) -> Expr:
+def minimum(a: Given, b: Given) -> Expr:
     """As Python's `min`: the second one only if it is less."""
     return apply(Op.MIN, b, a)
 
 
-def most(a: Given, b: Given) -> Expr:
+def maximum(a: Given, b: Given) -> Expr:
     """As Python's `max`: the second one only if it is more."""
     return apply(Op.MAX, b, a)
 

@@ -7,7 +7,7 @@ from dataclasses import MISSING, asdict, fields
 from numbers import Real
 from typing import Any
 
-from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.errors import InvalidInput, Problems, current_names, suggest
 from upbeat.master import checks
 from upbeat.master.couplings.constrained import Constrained
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
@@ -145,6 +145,7 @@ def _simultaneous(given: Any, problems: Problems) -> Simultaneous:
     if not isinstance(table, Mapping):
         problems.add(where, f"must be a table, not {given!r}", 'Write simultaneous = { order = ["a", "b"] }.')
         return Simultaneous()
+    table = current_names("Simultaneous", table)
     for key in table:
         if key not in known:
             problems.add((*where, key), f"unknown key '{key}'", suggest(key, known, "keys"))
@@ -205,7 +206,8 @@ def _build(
     if kind not in known:
         problems.add(where, f"unknown {noun} '{kind}'", suggest(kind, known, f"{noun}s"))
         return None
-    arguments = {key: item for key, item in options.items() if key != "kind"}
+    given = {key: item for key, item in options.items() if key != "kind"}
+    arguments = current_names(known[kind].__name__, given)
     options_known = getattr(known[kind], "__dataclass_fields__", {})
     for key in arguments:
         if key not in options_known:

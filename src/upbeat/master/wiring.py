@@ -148,14 +148,14 @@ class Wiring(PortRegisters):
     def histories(self) -> tuple[History, ...]:
         """What the courses made so far remember."""
         times: dict[End, tuple[Reg, ...]] = {}
-        usual: dict[End, tuple[Reg, ...]] = {}
+        spacing: dict[End, tuple[Reg, ...]] = {}
         for end, trajectory in (
             *((key[0], trajectory) for key, trajectory in self._trajectories.items()),
             *self._beside,
         ):
             if trajectory.history:
                 times[end] = times.get(end, ()) + trajectory.history
-                usual[end] = usual.get(end, ()) + trajectory.usual
+                spacing[end] = spacing.get(end, ()) + trajectory.spacing
         sources = {(c.unit, c.port): c.sources for c in self.scenario.connections}
         return tuple(
             History(
@@ -166,7 +166,7 @@ class Wiring(PortRegisters):
                     for i in range(self._ports[source].cells)
                 ),
                 found,
-                usual[end],
+                spacing[end],
             )
             for end, found in times.items()
         )

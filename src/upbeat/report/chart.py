@@ -21,7 +21,7 @@ _WORDS = {"state": "state", "loop": "algebraic loop", "out": "output", "in": "in
 _LANE_INCHES = 0.36
 _LETTER = 0.6
 """How wide a letter is, in heights of the text."""
-_MOST_LINES = 200
+_MAX_LINES = 200
 
 
 def draw(
@@ -89,7 +89,7 @@ def _lanes(axis: Any, chart: Chart, first: float, last: float, text: str) -> Non
         for b in operation.before
         if it.plan.core[b] != it.plan.core[k]
     ]
-    for b, k in crossing if len(crossing) <= _MOST_LINES else ():
+    for b, k in crossing if len(crossing) <= _MAX_LINES else ():
         times = [1e6 * it.plan.end[b], 1e6 * it.plan.start[k]]
         axis.plot(times, [it.plan.core[b], it.plan.core[k]], color=FRAME, linewidth=0.6, zorder=0.5)
     axis.set_yticks(range(cores), [f"core {core}" for core in range(cores)])

@@ -244,10 +244,10 @@ def _when(event: Event) -> str | list[str]:
 # ----------------------------------------------------------------------------------------------------
 # What an experiment will do, in words: units, abilities, order, loops, the program, the engine.
 
-MOST_LINES = 60
+MAX_LINES = 60
 """A block longer than this is cut in the middle: people read its shape, programs read the JSON."""
 
-MOST_VALUES = 40
+MAX_VALUES = 40
 """So many parameters of a unit are shown."""
 
 
@@ -344,8 +344,8 @@ def _unit_lines(unit: dict[str, Any]) -> list[str]:
 
 def _few(values: list[str]) -> list[str]:
     """The first ones: an FMU may have thousands of parameters, and the JSON has them all."""
-    more = len(values) - MOST_VALUES
-    return values if more <= 0 else [*values[:MOST_VALUES], f"… ({more} more)"]
+    more = len(values) - MAX_VALUES
+    return values if more <= 0 else [*values[:MAX_VALUES], f"… ({more} more)"]
 
 
 def _ability_lines(units: Iterable[dict[str, Any]]) -> list[str]:
@@ -414,9 +414,9 @@ def _wrapped(names: Sequence[str]) -> list[str]:
 
 
 def _cut(lines: list[str]) -> list[str]:
-    if len(lines) <= MOST_LINES:
+    if len(lines) <= MAX_LINES:
         return lines
-    half = MOST_LINES // 2
+    half = MAX_LINES // 2
     return [*lines[:half], f"  … {len(lines) - 2 * half} more …", *lines[-half:]]
 
 

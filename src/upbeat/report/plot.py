@@ -233,9 +233,9 @@ def label(axis: Any, lanes: Sequence[Lane]) -> None:
         marks = _heights(each, bottom)
         if each.note and not any(each.texts):
             _beside(axis, each, bottom + 0.55)
-        told: set[str] = set()
+        labelled: set[str] = set()
         for number, left in _fitting(each, points, first, last) if each.levels <= _LEVELS else ():
-            told.add(each.texts[number])
+            labelled.add(each.texts[number])
             axis.annotate(
                 each.texts[number],
                 (each.times[number], marks[number]),
@@ -247,9 +247,9 @@ def label(axis: Any, lanes: Sequence[Lane]) -> None:
                 color=colours.get(each.texts[number], INK),
                 annotation_clip=False,
             )
-        untold = [text for text in dict.fromkeys(each.texts) if text and text not in told]
-        if colours and sum(map(len, untold)) <= _MARGIN:
-            _legend(axis, untold, colours, (bottom + top) / 2)
+        unlabelled = [text for text in dict.fromkeys(each.texts) if text and text not in labelled]
+        if colours and sum(map(len, unlabelled)) <= _MARGIN:
+            _legend(axis, unlabelled, colours, (bottom + top) / 2)
 
 
 def _beside(axis: Any, each: Lane, middle: float) -> None:
@@ -293,7 +293,7 @@ LINES = 7
 CROWD = 42
 """From here on a group is drawn as one crowd of lines: single ones could not be told apart anyway."""
 _POINTS = 4000
-_MOST_MARKS = 10_000
+_MAX_MARKS = 10_000
 _PANELS = 6
 _ALIKE = 30.0
 """Signals share a panel up to this ratio of their sizes: a smaller one would be hard to see."""
@@ -521,9 +521,9 @@ def _extremes(values: NDArray[Any]) -> NDArray[np.intp]:
 
 def thin_marks(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """At most some ten thousand points: the extremes as in `thin`, and of the others a fair share."""
-    if len(time) <= _MOST_MARKS:
+    if len(time) <= _MAX_MARKS:
         return time, values
-    every = -(-len(time) // _MOST_MARKS)
+    every = -(-len(time) // _MAX_MARKS)
     # By place, so that none is there twice: it would be drawn beside itself, as another one of its instant.
     keep = np.unique(np.concatenate([np.arange(0, len(time), every), _extremes(values)]))
     return time[keep], values[keep]
@@ -795,8 +795,8 @@ def _height(panel: Panel, count: int) -> float:
     """Inches: room for every label at the right, less where there are many panels."""
     if panel.ticks:
         return max(0.2 * len(panel.ticks) + 0.25, 0.17 * len(panel.lines), 0.5)
-    least = 2.6 if count == 1 else 1.5 if count <= 4 else 1.1
-    return max(least, 0.17 * min(len(panel.lines), LINES))
+    minimum = 2.6 if count == 1 else 1.5 if count <= 4 else 1.1
+    return max(minimum, 0.17 * min(len(panel.lines), LINES))
 
 
 def _line_colours(panels: Sequence[Panel]) -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from upbeat.units.fmi.probe import PortRow, Report, Row
 
-_MOST_PORTS = 40
-_MOST_REACTIONS = 20
+_MAX_PORTS = 40
+_MAX_REACTIONS = 20
 _WIDTH = 100
 
 
@@ -37,9 +37,9 @@ def _interface(report: Report) -> str:
         return ""
     rows = [
         (p.causality, p.name, p.kind + (" event" if p.event else ""), _size(p), p.unit or "", _start(p))
-        for p in report.ports[:_MOST_PORTS]
+        for p in report.ports[:_MAX_PORTS]
     ]
-    more = len(report.ports) - _MOST_PORTS
+    more = len(report.ports) - _MAX_PORTS
     lines = _table(("", "name", "type", "cells", "unit", "start"), rows)
     return "\n".join(["Interface", *lines, *([f"  … and {more} more"] if more > 0 else [])])
 
@@ -77,9 +77,9 @@ def _feedthrough(report: Report) -> str:
         return ""
     rows = [
         (r.output, *(_names(names) for names in (r.declared, r.at_once, r.after_a_step)))
-        for r in reacting[:_MOST_REACTIONS]
+        for r in reacting[:_MAX_REACTIONS]
     ]
-    more = len(reacting) - _MOST_REACTIONS
+    more = len(reacting) - _MAX_REACTIONS
     lines = _table(("output", "declared to follow", "reacts at once to", "after a step to"), rows)
     return "\n".join(["Feedthrough", *lines, *([f"  … and {more} more"] if more > 0 else [])])
 

@@ -15,11 +15,11 @@ from upbeat.scenario.merging.inline import path_of
 # ----------------------------------------------------------------------------------------------------
 # What a step on several cores looks like: who does what when, how much faster it is, and what limits it.
 
-MOST_CORES = 1024
+MAX_CORES = 1024
 _WIDTH = 72
 _MARKS = {"state": "█", "loop": "▓", "out": "▒", "in": "░", "other": "░"}
-_MOST_PATH = 8
-_MOST_UNITS = 12
+_MAX_PATH = 8
+_MAX_UNITS = 12
 _NEARLY = 0.9
 """What takes so much of the least possible time is what it is all about."""
 _WORTH_IT = 1.1
@@ -140,8 +140,8 @@ class Chart:
 
 def charts(experiment: Experiment, cores: int, measured: Profile) -> list[Chart]:
     """Every block of the program's steps that has been measured, on so many cores."""
-    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MOST_CORES:
-        raise InvalidInput(f"cores must be a whole number from 1 to {MOST_CORES}, not {cores!r}")
+    if isinstance(cores, bool) or not isinstance(cores, int) or not 1 <= cores <= MAX_CORES:
+        raise InvalidInput(f"cores must be a whole number from 1 to {MAX_CORES}, not {cores!r}")
     plan = experiment.plan
     program, units = plan.program, plan.scenario.units
 
@@ -197,7 +197,7 @@ def chart_text(chart: Chart) -> str:
     """A chart for people: a line for every core, and what follows from it."""
     it, count = chart.parallel, len(chart.parallel.schedule.cores)
     path = [it.operations[number].name for number in it.critical]
-    shown = path if len(path) <= _MOST_PATH else [*path[: _MOST_PATH - 1], "…", path[-1]]
+    shown = path if len(path) <= _MAX_PATH else [*path[: _MAX_PATH - 1], "…", path[-1]]
     cores = f"{count} core{'s' if count > 1 else ''}"
     waits = f"{it.handed_on} times from core to core and two around the step"
     cost = "which nobody has measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
@@ -223,8 +223,8 @@ def chart_text(chart: Chart) -> str:
 
 def few(units: Sequence[str]) -> str:
     """The names of some units, and how many more there are."""
-    more = f" and {len(units) - _MOST_UNITS} more" if len(units) > _MOST_UNITS else ""
-    return ", ".join(units[:_MOST_UNITS]) + more
+    more = f" and {len(units) - _MAX_UNITS} more" if len(units) > _MAX_UNITS else ""
+    return ", ".join(units[:_MAX_UNITS]) + more
 
 
 def _lines(it: Parallel) -> list[str]:

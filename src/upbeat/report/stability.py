@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, check_type
 from upbeat.report.explain import advice, limit
 from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, frame
 from upbeat.stability.hybrid.late import LateSwitches
-from upbeat.stability.linear.induced import named, told
+from upbeat.stability.linear.induced import named, verdict_sentence
 from upbeat.stability.switched.policies import Certified, Held
 from upbeat.stability.verdicts.along import Along
 from upbeat.stability.verdicts.compare import Alternative
@@ -74,7 +74,7 @@ def sentence_of_table(held: Held) -> str:
         "undecided": f"{held.decision.why}, among those that the pace lets through",
     }
     verdict = held.decision.verdict
-    return told(verdict.capitalize(), f"{words[verdict]}.", linear=held.linear, at=held.at)
+    return verdict_sentence(verdict.capitalize(), f"{words[verdict]}.", linear=held.linear, at=held.at)
 
 
 def describe_table(held: Held) -> str:
@@ -147,9 +147,15 @@ def plot_map(
     shown = axis.pcolormesh(
         steps, parameter, values, cmap="BrBG_r", norm=norm, shading="nearest", rasterized=True
     )
-    told = np.ma.masked_where(found.undecided, np.clip(values, 0.0, 2.0))  # elsewhere a line would be noise
-    if min(values.shape) > 1 and told.count() and told.min() < 1.0 < told.max():
-        axis.contour(steps, parameter, told, levels=[1.0], colors=[INK], linewidths=1.2)
+    verdict_sentence = np.ma.masked_where(
+        found.undecided, np.clip(values, 0.0, 2.0)
+    )  # elsewhere a line would be noise
+    if (
+        min(values.shape) > 1
+        and verdict_sentence.count()
+        and verdict_sentence.min() < 1.0 < verdict_sentence.max()
+    ):
+        axis.contour(steps, parameter, verdict_sentence, levels=[1.0], colors=[INK], linewidths=1.2)
     rows, columns = np.nonzero(found.undecided)
     if len(rows):
         axis.plot(steps[columns], parameter[rows], ".", color=INK, markersize=3, label="undecided")
@@ -252,7 +258,7 @@ def saved(figure: Any, target: Path | None) -> Any:
 # ----------------------------------------------------------------------------------------------------
 # Automata of steps as pictures: what may follow what.
 
-MOST = 60
+MAX_NODES = 60
 """Nodes; a picture of more of them shows nothing."""
 
 
@@ -278,7 +284,7 @@ def plot_automaton(
     nodes = len(leads)
     if not any(lead >= 0 for row in leads for lead in row):
         raise Undrawable("there is nothing to draw: no sequence of steps is left")
-    if nodes > MOST:
+    if nodes > MAX_NODES:
         raise Undrawable(f"an automaton of {nodes} nodes cannot be seen in a picture: take a smaller lift")
     target = checked_target(out, force=force)
     figure = figures.Figure(figsize=(6.4, 6.4), layout="constrained", facecolor="white")
@@ -353,9 +359,9 @@ def describe(
         lines += ["", "Local, because:", *(f"  • {note}" for note in found.model.notes)]
     if alternatives:
         lines += ["", *_compared(alternatives)]
-    told = changes(found, alternatives, late)
-    if told:
-        lines += ["", "What to change:", *(f"  • {line}" for line in told)]
+    verdict_sentence = changes(found, alternatives, late)
+    if verdict_sentence:
+        lines += ["", "What to change:", *(f"  • {line}" for line in verdict_sentence)]
     return "\n".join(lines)
 
 
@@ -476,11 +482,11 @@ def table(found: StabilityMap, *, rows: int = 8, columns: int = 6) -> str:
     return "\n".join([f"Spectral radius; ! unstable, ? undecided{more}{kind}:", *shown])
 
 
-def _some(count: int, most: int) -> list[int]:
+def _some(count: int, maximum: int) -> list[int]:
     """So many places of a list at most, its ends among them."""
-    if count <= most:
+    if count <= maximum:
         return list(range(count))
-    return sorted({round(k * (count - 1) / (most - 1)) for k in range(most)})
+    return sorted({round(k * (count - 1) / (maximum - 1)) for k in range(maximum)})
 
 
 def _resting(point: Sequence[tuple[str, float]]) -> str:
@@ -553,4 +559,4 @@ def _swapped(present: Alternative | None, others: Sequence[Alternative]) -> list
 
 def _reach(one: Alternative) -> str:
     """The largest stable step; where the search ended there, it may be larger."""
-    return f"{'at least ' if one.result.open else ''}{one.result.largest_stable_step:.4g} s"
+    return f"{'at minimum ' if one.result.open else ''}{one.result.largest_stable_step:.4g} s"

@@ -12,8 +12,8 @@ from upbeat.trace.log import Lateness
 from upbeat.trace.recorder import Summary
 from upbeat.trace.trace import Trace
 
-_MOST_EVENTS = 6
-_MOST_READ = 100_000
+_MAX_EVENTS = 6
+_MAX_READ = 100_000
 _HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 
@@ -59,7 +59,7 @@ def between_units(trace: Trace) -> dict[str, Any] | None:
     """How many events between units there were, how many of them were predicted, and how late those
     were noticed at most of which that is known; None if there are none, or so many that reading them again
     would take its time."""
-    if sum(trace.event_counts.values()) > _MOST_READ:
+    if sum(trace.event_counts.values()) > _MAX_READ:
         return None
     found = [details for _, details in trace.events.more.values()]
     if not found:
@@ -105,11 +105,11 @@ def _figures(late: Lateness) -> list[tuple[str, float]]:
 
 def _events(counts: Mapping[str, int]) -> str:
     """How many of which, the most frequent ones first."""
-    most = sorted(counts, key=lambda name: -counts[name])
-    texts = [f"{counts[name]:,} × {name}" for name in most[:_MOST_EVENTS]]
-    rest = sum(counts[name] for name in most[_MOST_EVENTS:])
+    ordered = sorted(counts, key=lambda name: -counts[name])
+    texts = [f"{counts[name]:,} × {name}" for name in ordered[:_MAX_EVENTS]]
+    rest = sum(counts[name] for name in ordered[_MAX_EVENTS:])
     if rest:
-        texts.append(f"{rest:,} of {_counted(len(most) - _MOST_EVENTS, 'other name')}")
+        texts.append(f"{rest:,} of {_counted(len(ordered) - _MAX_EVENTS, 'other name')}")
     return ", ".join(texts)
 
 
@@ -152,14 +152,14 @@ def _row(column: Column, found: Summary | None) -> tuple[str, ...]:
         return (
             column.name,
             unit,
-            words[int(found.least)],
+            words[int(found.minimum)],
             mean,
-            words[int(found.greatest)],
+            words[int(found.maximum)],
             words[int(found.final)],
         )
     if column.items:
         final = int(found.final)
         label = column.labels.label(final) or str(final)
         return (column.name, unit, "–", "–", "–", label)
-    numbers = (found.least, found.mean, found.greatest, found.final)
+    numbers = (found.minimum, found.mean, found.maximum, found.final)
     return (column.name, unit, *(f"{number:.6g}" for number in numbers))

@@ -179,7 +179,7 @@ def _check_kind(given: Formula, port: Port, target: str) -> None:
                 f'to translate, use a choice such as "{first} if a.x > 1 else {other}".',
             )
     elif source is not None and source.port.items:
-        label, number = source.port.items[0], "index" if source.port.labels.usual else "code"
+        label, number = source.port.items[0], "index" if source.port.labels.default_codes else "code"
         raise Wrong(
             f"'{target}' is {port.kind.value}, but '{text}' is an {described(_one(source.port))}",
             f"Compare it, {text} == '{label}', or pass on its {number} with {text} + 0.",

@@ -113,12 +113,13 @@ def cycle(before: Edges, members: Collection[int]) -> list[int]:
 
 
 def torn(
-    before: Edges, cuttable: Collection[int], most: int | None = None
+    before: Edges, cuttable: Collection[int], maximum: int | None = None
 ) -> tuple[list[int], list[int]] | None:
     """Nodes of `cuttable` that leave no cycle when they are taken out, and the others in order.
 
     Taking out as few as possible is hard in general; taking the busiest one again and again is close, and
-    exact for a simple ring. Every cycle must contain a node that can be cut. None: it takes more than `most`.
+    exact for a simple ring. Every cycle must contain a node that can be cut. None: it takes more than
+    `maximum`.
     """
     left, tears = list(range(len(before))), list[int]()
     while True:
@@ -127,7 +128,7 @@ def torn(
         knots = [group for group in components(edges) if len(group) > 1 or group[0] in edges[group[0]]]
         if not knots:
             return tears, [left[k] for group in arranged(edges) for k in group]
-        if most is not None and len(tears) >= most:
+        if maximum is not None and len(tears) >= maximum:
             return None
         knot = set(knots[0])
         users = {k: 0 for k in knot if left[k] in cuttable}
@@ -222,7 +223,7 @@ class Graph:
         outputs = torn(before, set(sides[1]))
         assert outputs is not None
         # Cells are not counted: ports that are connected have as many as each other.
-        tears, rest = torn(before, set(sides[0]), most=len(outputs[0])) or outputs
+        tears, rest = torn(before, set(sides[0]), maximum=len(outputs[0])) or outputs
         found = self._torn[loop[0]] = [members[i] for i in tears], [members[i] for i in rest]
         return found
 

@@ -21,7 +21,7 @@ from upbeat.scenario.events.links import EventConnection, EventOutput, Sender
 from upbeat.scenario.events.watcher import linked, observed_events, watchers
 from upbeat.scenario.graph import Graph
 from upbeat.scenario.signals import as_signals
-from upbeat.units.equations.arranging import free_name, tells
+from upbeat.units.equations.arranging import free_name, indicator_of
 from upbeat.units.equations.ode import Ode, equations_of
 from upbeat.units.process import bare, placed_like
 
@@ -484,7 +484,7 @@ def _watching(closed: Scenario, may_lead: Callable[[str], bool]) -> dict[str, _U
             equations = equations_of(model)
             if equations is None or not equations.states or not may_lead(unit):
                 continue
-            own = {each: tells(equations, split(each)[1]) for each in read if split(each)[0] == unit}
+            own = {each: indicator_of(equations, split(each)[1]) for each in read if split(each)[0] == unit}
             if any(cell is None for cell in own.values()):
                 continue
             wanted = found.setdefault(unit, _Unit(model))

@@ -25,10 +25,10 @@ def checked_tolerance(given: Any) -> float:
     return float(given)
 
 
-def checked_whole(given: Any, what: str, least: int) -> int:
-    """A whole number from `least` on."""
-    if type(given) is not int or given < least:
-        raise InvalidInput(f"{what} is a whole number from {least} on, not {given!r}")
+def checked_whole(given: Any, what: str, minimum: int) -> int:
+    """A whole number from `minimum` on."""
+    if type(given) is not int or given < minimum:
+        raise InvalidInput(f"{what} is a whole number from {minimum} on, not {given!r}")
     return given
 
 

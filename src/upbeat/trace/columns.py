@@ -142,7 +142,7 @@ class Pool:
 # ----------------------------------------------------------------------------------------------------
 # An array that grows at its end, with little room to spare and without moving what was given away.
 
-_LEAST = 256
+_MIN_CAPACITY = 256
 
 
 class Growing:
@@ -193,7 +193,7 @@ class Growing:
         self._data = np.empty(0, self._data.dtype)
         self._fill = 0
 
-    def _grow(self, least: int) -> None:
-        data = np.empty(max(_LEAST, least, self._fill + self._fill // 4), self._data.dtype)
+    def _grow(self, minimum: int) -> None:
+        data = np.empty(max(_MIN_CAPACITY, minimum, self._fill + self._fill // 4), self._data.dtype)
         data[: self._fill] = self._data[: self._fill]
         self._data = data

@@ -23,7 +23,7 @@ Payload = Value | tuple[Value, ...] | None
 """What an event showed: nothing, a value (an enumeration's label), or the values of an array."""
 
 _EXACT = 2**53
-_MOST_CELLS = 1 << 20
+_MAX_CELLS = 1 << 20
 """No array is larger: a file that says so is damaged."""
 _REAL, _BITS = struct.Struct("=d"), struct.Struct("=q")
 
@@ -63,7 +63,7 @@ class EventKind:
         )
 
     @property
-    def usual(self) -> type | None:
+    def payload_type(self) -> type | None:
         """The type of a payload for which `number_bits` are the cells, as they are for floats and nothing."""
         return type(None) if self.cells == 0 else float if (self.kind, self.cells) == (Kind.REAL, 1) else None
 
@@ -117,14 +117,14 @@ class EventKind:
         """What `to_data` gave; `ValueError` if it is something else."""
         fields = Fields(data, "a kind of event")
         kind = Kind(fields.text("kind")) if "kind" in fields else Kind.BOOLEAN
-        cells = fields.whole("cells", high=_MOST_CELLS) if "cells" in fields else 0
+        cells = fields.whole("cells", high=_MAX_CELLS) if "cells" in fields else 0
         unit = fields.text("unit") if "unit" in fields else None
         detailed = fields.flag("detailed") if "detailed" in fields else False
         return cls(fields.text("name"), kind, cells, unit, labels_in(fields), detailed)
 
 
 def number_bits(value: float | None) -> list[int]:
-    """The cells of a payload of a kind's `usual` type."""
+    """The cells of a payload of a kind's `payload_type` type."""
     return [] if value is None else list(_BITS.unpack(_REAL.pack(value)))
 
 
@@ -184,7 +184,7 @@ class EventColumns:
         self._index = Growing(np.int32)
         self._cells = Growing(np.int64)
         self._more: dict[int, More] = {}
-        self._usual: dict[tuple[str, type], int] = {}
+        self._codes_by_type: dict[tuple[str, type], int] = {}
         """The kinds that need no second look: by far most events carry what those before them did."""
         self._known_starts: NDArray[np.int64] = np.zeros(1, dtype=np.int64)
 
@@ -203,7 +203,7 @@ class EventColumns:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """One event. The `value` of an enumeration is its number or its label."""
-        code = self._usual.get((name, type(value)))
+        code = self._codes_by_type.get((name, type(value)))
         if code is None:
             code, cells = self._encoded(name, value)
         else:
@@ -268,8 +268,8 @@ class EventColumns:
         for code in self._codes_of.get(name, ()):
             cells = self._kinds[code].encode(value, self._pool.intern)
             if cells is not None:
-                if self._kinds[code].usual is type(value):
-                    self._usual[name, type(value)] = code
+                if self._kinds[code].payload_type is type(value):
+                    self._codes_by_type[name, type(value)] = code
                 return code, cells
         kind = EventKind.fitting(name, value)
         return self._add(kind), kind.encode(value, self._pool.intern) or []

@@ -22,7 +22,7 @@ from upbeat.trace.events import EventLog
 FINEST = 1e-6
 """Seconds. Anything less counts as on time: clocks of ordinary computers tell no more."""
 PER_DECADE = 20
-_MOST_PLACES = 400 * PER_DECADE
+_MAX_PLACES = 400 * PER_DECADE
 """Bins for a factor of ten: a percentile is known to 12 %, and a run of years needs some 300 of them."""
 
 
@@ -120,7 +120,7 @@ class Lateness:
         made.total, made.maximum, made.given_up = map(fields.number, ("total", "maximum", "given_up"))
         for entry in fields.entries("bins"):
             place, count = array(entry, np.int64, "a bin").tolist()
-            if not (-_MOST_PLACES <= place <= _MOST_PLACES and count > 0):
+            if not (-_MAX_PLACES <= place <= _MAX_PLACES and count > 0):
                 raise ValueError(f"there is no bin {place} with {count} steps")
             made._bins[place] = count
         return made

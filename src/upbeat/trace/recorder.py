@@ -210,18 +210,18 @@ class Stored:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Least, greatest, mean and final value of every column, kept up to date while rows stream by.
+# Minimum, maximum, mean and final value of every column, kept up to date while rows stream by.
 
-_ARRAYS = ("least", "greatest", "integral", "final")
+_ARRAYS = ("minimum", "maximum", "integral", "final")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What one numeric column did. `mean` is over time (not over rows), so uneven steps do no harm."""
 
-    least: float
+    minimum: float
     mean: float
-    greatest: float
+    maximum: float
     final: float
 
 
@@ -237,8 +237,8 @@ class Statistics:
             [i for i, c in enumerate(columns) if c.kind in (Kind.INTEGER, Kind.BOOLEAN)], dtype=np.intp
         )
         self._all_real = len(self._reals) == len(columns)
-        self._least = np.full(len(columns), np.inf)
-        self._greatest = np.full(len(columns), -np.inf)
+        self._minimum = np.full(len(columns), np.inf)
+        self._maximum = np.full(len(columns), -np.inf)
         self._integral = np.zeros(len(columns))
         self._final = np.zeros(len(columns))
 
@@ -262,8 +262,8 @@ class Statistics:
     def _take(self, which: NDArray[np.intp], values: Cells, before: float, weights: Cells) -> None:
         if len(which) == 0:
             return
-        self._least[which] = np.minimum(self._least[which], values.min(axis=0))
-        self._greatest[which] = np.maximum(self._greatest[which], values.max(axis=0))
+        self._minimum[which] = np.minimum(self._minimum[which], values.min(axis=0))
+        self._maximum[which] = np.maximum(self._maximum[which], values.max(axis=0))
         self._integral[which] += before * self._final[which] + weights @ values
         self._final[which] = values[-1]
 
@@ -289,7 +289,7 @@ class Statistics:
         span = self.last_time - self.first_time
         final = float(self._final[index])
         mean = float(self._integral[index]) / span if span > 0 else final
-        return Summary(float(self._least[index]), mean, float(self._greatest[index]), final)
+        return Summary(float(self._minimum[index]), mean, float(self._maximum[index]), final)
 
 
 def _trapezoid(halves: Cells, before: float) -> Cells:
@@ -305,7 +305,7 @@ def _trapezoid(halves: Cells, before: float) -> Cells:
 
 CHUNK_BYTES = 1 << 20
 """The usual size of a chunk: large enough that its overhead vanishes, small enough to lose."""
-MOST_EVENTS = 1 << 15
+MAX_EVENTS = 1 << 15
 """How many events wait for a row to be written with, about a chunk of them."""
 PATIENCE = 1.0
 """Seconds after which a streaming recorder writes what it has: a slow run loses little when killed."""
@@ -573,7 +573,7 @@ class Recorder:
 
     def _flush_if_due(self) -> None:
         if self._fill == self.chunk_rows or (
-            self._file is not None and (len(self.events) >= MOST_EVENTS or clock.monotonic() > self._due)
+            self._file is not None and (len(self.events) >= MAX_EVENTS or clock.monotonic() > self._due)
         ):
             self.flush()
             self._due = clock.monotonic() + PATIENCE

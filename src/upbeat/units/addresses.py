@@ -133,10 +133,10 @@ class AddressedUnit:
         self._check(self._set(self._self, index, self._room, count), "set")
 
     def _fill(self, port: Port, coefficients: Sequence[Signal]) -> None:
-        most = MAX_DEGREE if port.kind is Kind.REAL else 0
-        if not 1 <= len(coefficients) <= most + 1:
+        max_degree = MAX_DEGREE if port.kind is Kind.REAL else 0
+        if not 1 <= len(coefficients) <= max_degree + 1:
             raise ModelError(
-                f"input '{port.name}' takes polynomials of degree 0 to {most}, "
+                f"input '{port.name}' takes polynomials of degree 0 to {max_degree}, "
                 f"not {len(coefficients)} coefficients"
             )
         flat = [c for row in coefficients for c in ((row,) if port.size is None else row)]  # type: ignore[union-attr]
@@ -306,10 +306,10 @@ class NativeUnit:
         made = SIGNATURES["create"](dict(self.functions)["create"])(name.encode(), start, cells)
         if not made:
             raise NativeFailure(f"create gave no unit for '{name}'")
-        self._tell_starts(int(made), name)
+        self._set_starts(int(made), name)
         return int(made)
 
-    def _tell_starts(self, made: int, name: str) -> None:
+    def _set_starts(self, made: int, name: str) -> None:
         """An input that nothing drives keeps its start value."""
         tell = SIGNATURES["set"](dict(self.functions)["set"])
         for number, port in enumerate(self.ports):

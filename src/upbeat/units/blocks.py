@@ -35,7 +35,7 @@ from upbeat.units.solving.solvers import Solver
 Units = Mapping[str, str] | None
 """Units of measure, by port."""
 AnySolver = Solver | str | Mapping[str, Any] | None
-MOST_POINTS = 1000
+MAX_POINTS = 1000
 """Of a delay: each is a variable of its own."""
 _PER_TIME_CONSTANT = 4.0
 """Steps of the solver: the classical Runge-Kutta method is then right to about 5e-5."""
@@ -91,10 +91,10 @@ class _Block:
             return 1.0
         return found
 
-    def whole(self, name: str, value: Any, most: int) -> int:
-        """A whole number from 1 to `most`."""
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            self.complaints.add(name, f"{name} must be a whole number from 1 to {most}, not {value!r}")
+    def whole(self, name: str, value: Any, maximum: int) -> int:
+        """A whole number from 1 to `maximum`."""
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
+            self.complaints.add(name, f"{name} must be a whole number from 1 to {maximum}, not {value!r}")
             return 1
         return value
 
@@ -659,7 +659,7 @@ def transport_delay(
     """
     block = _Block(units, ("u", "y"))
     length = block.positive("delay", delay)
-    n = block.whole("points", points, MOST_POINTS)
+    n = block.whole("points", points, MAX_POINTS)
     first = block.number("start", start)
     if not isinstance(hold, bool):
         block.complaints.add("hold", f"hold must be true or false, not {hold!r}")

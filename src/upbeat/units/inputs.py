@@ -52,9 +52,9 @@ class InputTrajectories:
         i, port, convert, first = self._places[name]
         count = len(coefficients)
         if count != 1 and not (port.kind is Kind.REAL and 1 < count <= MAX_DEGREE + 1):
-            most = MAX_DEGREE if port.kind is Kind.REAL else 0
+            max_degree = MAX_DEGREE if port.kind is Kind.REAL else 0
             raise ModelError(
-                f"input '{name}' ({port.kind.value}) takes polynomials of degree 0 to {most}, "
+                f"input '{name}' ({port.kind.value}) takes polynomials of degree 0 to {max_degree}, "
                 f"not {count} coefficients"
             )
         if port.size is None:
@@ -145,8 +145,8 @@ def check_packed(ports: Sequence[Port], flat: Sequence[Value]) -> None:
     at = 0
     for port in ports:
         origin, count = flat[at : at + 2]
-        most = MAX_DEGREE + 1 if port.kind is Kind.REAL else 1
-        if type(origin) is not float or count not in range(1, most + 1):
+        max_degree = MAX_DEGREE + 1 if port.kind is Kind.REAL else 1
+        if type(origin) is not float or count not in range(1, max_degree + 1):
             raise ModelError(f"not a state of this unit: an input with {count} coefficients")
         at += 2 + port.cells * (MAX_DEGREE + 1)
 

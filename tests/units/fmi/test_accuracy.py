@@ -70,7 +70,7 @@ def test_a_fixed_step_keeps_no_tolerance(fmu: Made, changed: Callable[..., Path]
     path = changed("linear", 2, EXPERIMENT, b'stepSize="0.01" tolerance="1e-2"')
     model = up.Fmu(path, interface="model-exchange", solver="rk4")
     assert model.effective_solver == up.RK4()
-    assert model.told_tolerance is None
+    assert model.solver_tolerance is None
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -105,7 +105,7 @@ def test_the_fmu_is_told(
     model = up.Fmu(changed("linear", version, EXPERIMENT, b'stepSize="0.01" tolerance="1e-5"'), **options)
     up.simulate(up.Scenario({"a": model}), pace=0.5, until=1.0, engine=engine)  # type: ignore[arg-type]
     assert heard == [told]
-    assert up.Fmu(model.path).told_tolerance == 1e-5
+    assert up.Fmu(model.path).solver_tolerance == 1e-5
 
 
 def test_categories_of_messages(fmu: Made) -> None:

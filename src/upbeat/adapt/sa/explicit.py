@@ -58,7 +58,7 @@ from upbeat.core.measure import check as check_measure
 
 ROUNDS = 100
 """The most rounds of a successive substitution."""
-MOST = 1_000_000
+MAX_ROUNDS = 1_000_000
 """The most rounds of all loops around a statement together."""
 
 _TRUE, _H, _T = Literal(True), Ref("H"), Ref("t")
@@ -278,8 +278,8 @@ def default_of(port: Port) -> Literal:
 
 
 def _multirate(it: Adapted, rule: MultiRate) -> Adapted:
-    if not 1 <= rule.times <= MOST:
-        raise _refuse(rule.at, f"the rate can be multiplied by 1 to {MOST:,}, not by {rule.times:,}")
+    if not 1 <= rule.times <= MAX_ROUNDS:
+        raise _refuse(rule.at, f"the rate can be multiplied by 1 to {MAX_ROUNDS:,}, not by {rule.times:,}")
     if rule.order > 2:
         raise _refuse(
             rule.at,
@@ -892,10 +892,10 @@ class _Reduction:
     def default_control(self) -> tuple[Statement, ...]:
         order = _order(self.it, frozenset())
         steps = [Var((Declared(f"H_{unit}", Call("do_step", (Ref(unit), _T, _H))),)) for unit in order]
-        least: Expr = Ref(f"H_{order[0]}")
+        minimum: Expr = Ref(f"H_{order[0]}")
         for unit in order[1:]:
-            least = Call("min", (least, Ref(f"H_{unit}")))
-        return (*steps, Return(least))
+            minimum = Call("min", (minimum, Ref(f"H_{unit}")))
+        return (*steps, Return(minimum))
 
     # ------------------------------------------------------------------ declarative rules in blocks
 
@@ -1210,11 +1210,12 @@ class _Reduction:
         if one.name not in BUILT_IN:
             self.bad(one.at, f"there is no function '{one.name}'", suggest(one.name, BUILT_IN, "functions"))
             return one
-        least, most = BUILT_IN[one.name]
-        if not least <= len(one.args) <= most:
-            count = f"{least}" if least == most else f"{least} or {most}"
+        minimum, maximum = BUILT_IN[one.name]
+        if not minimum <= len(one.args) <= maximum:
+            count = f"{minimum}" if minimum == maximum else f"{minimum} or {maximum}"
             self.bad(
-                one.at, f"'{one.name}' takes {count} argument{'s' if most > 1 else ''}, not {len(one.args)}"
+                one.at,
+                f"'{one.name}' takes {count} argument{'s' if maximum > 1 else ''}, not {len(one.args)}",
             )
             return one
         if one.name in (*_STEPPING, "elapsed", "last_execution_time") and where != "Ctrl":
@@ -1582,8 +1583,10 @@ class _Check:
                         continue
                     first, last = self.bounds(one)
                     count = rounds * max(last - first, 1)
-                    if count > MOST:
-                        self.of.bad(one.at, f"these are {count:,} rounds, and at most {MOST:,} are allowed")
+                    if count > MAX_ROUNDS:
+                        self.of.bad(
+                            one.at, f"these are {count:,} rounds, and at most {MAX_ROUNDS:,} are allowed"
+                        )
                         continue
                     for inside in statements(body):
                         if isinstance(inside, Assign) and inside.target == Ref(one.variable):

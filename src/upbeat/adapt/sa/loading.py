@@ -13,7 +13,7 @@ from upbeat.adapt.sa.tree import Adapted, File, Inner, Port, Ref, Wire
 from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
 from upbeat.core.measure import MeasureError, conversion
 
-MOST_FILES = 100
+MAX_FILES = 100
 
 Ports = tuple[tuple[Port, ...], tuple[Port, ...]]
 Look = Callable[[Inner], Ports | None]
@@ -80,8 +80,8 @@ class Library:
                 circle = [one.name for one in (*stack, place)][[*stack, place].index(found) :]
                 way = " → ".join([*circle, found.name])
                 problem = bad(name.at, f"the imports form a circle: {way}", "Leave out one of them.")
-            elif len(self.files) >= MOST_FILES:
-                problem = bad(name.at, f"more than {MOST_FILES} files are imported")
+            elif len(self.files) >= MAX_FILES:
+                problem = bad(name.at, f"more than {MAX_FILES} files are imported")
             if problem is not None:
                 raise ScenarioError([problem], str(path))
             assert found is not None
@@ -270,7 +270,7 @@ def _filled(port: Port, known: Port | None) -> Port:
 
 def _beside(folder: Path) -> list[Path]:
     try:
-        return sorted(folder.glob("*.sa"))[: 2 * MOST_FILES]
+        return sorted(folder.glob("*.sa"))[: 2 * MAX_FILES]
     except OSError:
         return []
 

@@ -68,9 +68,9 @@ def _shown(expr: Expr) -> tuple[str, int]:
             return "otherwise", _ATOM
 
 
-def _inside(expr: Expr, least: int) -> str:
+def _inside(expr: Expr, minimum: int) -> str:
     text, level = _shown(expr)
-    return text if level >= least else f"({text})"
+    return text if level >= minimum else f"({text})"
 
 
 def _block(statements: Iterable[Statement], indent: str) -> Iterator[str]:

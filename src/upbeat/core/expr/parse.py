@@ -252,13 +252,13 @@ class _Parser:
             return f"an operator is missing before {token.text!r}"
         return f"{token.text!r} does not fit here"
 
-    def expression(self, least: Level) -> Expr:
-        """Everything from here on that binds at least as tightly as `least`."""
+    def expression(self, lowest: Level) -> Expr:
+        """Everything from here on that binds at least as tightly as `lowest`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"the expression is nested more than {MAX_DEPTH} levels deep; use locals")
-        left = self.prefix(least)
-        while (level := self.level()) >= least:
+        left = self.prefix(lowest)
+        while (level := self.level()) >= lowest:
             if level is Level.TERNARY:
                 left = self.choice(left)
             elif level is Level.COMPARISON:
@@ -293,7 +293,7 @@ class _Parser:
         assert result is not None
         return result
 
-    def prefix(self, least: Level) -> Expr:
+    def prefix(self, lowest: Level) -> Expr:
         token = self.take()
         match token.kind, token.text:
             case "number", text:
@@ -311,7 +311,7 @@ class _Parser:
                     return Number(-operand.value)
                 return self.grown(Apply(Op.NEG, (operand,)))
             case "name", "not":
-                if least > Level.NOT:
+                if lowest > Level.NOT:
                     self.fail("put '(not …)' in parentheses here", token)
                 return self.grown(Apply(Op.NOT, (self.expression(Level.NOT),)))
             case "name", text if text not in KEYWORDS:

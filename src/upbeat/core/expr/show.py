@@ -74,6 +74,6 @@ def _operator(node: Apply, args: list[Piece]) -> str:
     return f"{left}{space}{row.name}{space}{_at(tighter, args[1])}"
 
 
-def _at(least: Level, piece: Piece) -> str:
+def _at(lowest: Level, piece: Piece) -> str:
     text, level = piece
-    return text if level >= least else f"({text})"
+    return text if level >= lowest else f"({text})"

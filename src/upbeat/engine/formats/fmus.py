@@ -300,7 +300,7 @@ def _tolerances(units: Mapping[str, Fmu]) -> list[str]:
     by_value: dict[float, list[str]] = {}
     for name, model in units.items():
         said = model.description.experiment.tolerance
-        if model.tolerance is None and said is not None and model.told_tolerance == said:
+        if model.tolerance is None and said is not None and model.solver_tolerance == said:
             by_value.setdefault(said, []).append(name)
     return [
         f"tolerance = {value:g}, as {' and '.join(names)} {'says' if len(names) == 1 else 'say'}"
@@ -308,11 +308,11 @@ def _tolerances(units: Mapping[str, Fmu]) -> list[str]:
     ]
 
 
-def nice_step(most: float) -> float:
-    """The largest of 1, 2, 5, 10, … times a power of ten that is not above `most`."""
-    power = math.floor(math.log10(most))
+def nice_step(maximum: float) -> float:
+    """The largest of 1, 2, 5, 10, … times a power of ten that is not above `maximum`."""
+    power = math.floor(math.log10(maximum))
     candidates = [float(f"{digit}e{power + more}") for more in (-1, 0, 1) for digit in (1, 2, 5)]
-    return max(step for step in candidates if step <= most * (1 + 1e-9))
+    return max(step for step in candidates if step <= maximum * (1 + 1e-9))
 
 
 # -------------------------------------------------------------------- what they say

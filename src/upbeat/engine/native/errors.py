@@ -14,7 +14,7 @@ import numpy.typing as npt
 from upbeat.core.errors import FAULTS, EndRequest, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.core.reasons import EXPECTED, STOPPED, Reason
-from upbeat.engine.loop import MOST_RETRIES
+from upbeat.engine.loop import MAX_RETRIES
 from upbeat.engine.machine import (
     NO_SLOPES,
     NO_TIME,
@@ -123,7 +123,7 @@ def blame(error: CoreError, names: Names, read: Callable[[int], Value]) -> RunEr
             )
         case Fault.REJECTED:
             last = _reason(tables, read)
-            text = f"the step from t = {time:.9g} was rejected {MOST_RETRIES} times; last: {last}"
+            text = f"the step from t = {time:.9g} was rejected {MAX_RETRIES} times; last: {last}"
             return StepError(f"{text}. {REJECTED}")
         case Fault.STOPPED:
             return StepError(CLOSED)

@@ -50,12 +50,12 @@ class NativeLoop(Loop):
 
     def step(self) -> None:
         chunk = self._chunk(1)
-        self._take(chunk, self._core.run(chunk, self.limit, FOREVER, most=1))
+        self._take(chunk, self._core.run(chunk, self.limit, FOREVER, max_steps=1))
 
-    def go(self, seconds: float, most: int = ENDLESS, pause: float = inf) -> None:
+    def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
         chunk = self._chunk(0 if self._recorder is None else self._recorder.chunk_rows)
         self._filling = chunk
-        self._take(chunk, self._core.run(chunk, self.limit, seconds, most, pause))
+        self._take(chunk, self._core.run(chunk, self.limit, seconds, max_steps, pause))
 
     def after(self, steps: StepLog) -> None:
         super().after(steps)

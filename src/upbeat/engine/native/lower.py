@@ -434,10 +434,12 @@ class _Lowering:
         self.to.emit(loop, Code.BEGIN, number)
         back = self.to.label()
         until = loop.until
-        if loop.most > 0:
+        if loop.max_iterations > 0:
             self.block(loop.body)
         else:
             until = Number(0.0)  # no round at all: straight to what happens when they are used up
         condition = self.to.expression([until], [])
-        self.to.emit(loop, Code.UNTIL, number, condition, loop.most, back, int(loop.exhausted == "fail"))
+        self.to.emit(
+            loop, Code.UNTIL, number, condition, loop.max_iterations, back, int(loop.exhausted == "fail")
+        )
         self.to.label()

@@ -92,13 +92,13 @@ class CoreLoop:
         chunk: Chunk | None,
         limit: float,
         budget_s: float,
-        most: int = 1 << 62,
+        max_steps: int = 1 << 62,
         pause: float = math.inf,
     ) -> Batch:
         """Go on to the time `limit`, until `chunk` (rows × (1 + cells)) or the core's log is full, for about
-        `budget_s` seconds, for `most` steps, or until one has reached the time `pause`. The row at `limit` is
-        always kept."""
-        return self._batch(self._loop.run, chunk, limit, budget_s, most, pause)
+        `budget_s` seconds, for `max_steps` steps, or until one has reached the time `pause`. The row at
+        `limit` is always kept."""
+        return self._batch(self._loop.run, chunk, limit, budget_s, max_steps, pause)
 
     @property
     def rows(self) -> int:

@@ -35,7 +35,7 @@ from upbeat.master.couplings.coupling import (
     Sequential,
     UnitSequence,
 )
-from upbeat.master.couplings.multirate import MOST, MultiRate
+from upbeat.master.couplings.multirate import MAX_RATE, MultiRate
 from upbeat.master.couplings.refined import as_jacobi
 from upbeat.master.inputs.approximation import Approximation, Hold, starts_at_value
 from upbeat.master.master import Master
@@ -106,8 +106,10 @@ def _rate_of(outer: Pace, own: Pace, step: float | None) -> tuple[int, float]:
     whole = round(ratio)
     if whole < 2 or abs(ratio - whole) > WHOLE * whole:
         raise Kept(f"its step {inside:g} is no whole part of the step {around:g} around it")
-    if whole > MOST:
-        raise Kept(f"it makes {whole} steps per communication step, and units beside others at most {MOST}")
+    if whole > MAX_RATE:
+        raise Kept(
+            f"it makes {whole} steps per communication step, and units beside others at most {MAX_RATE}"
+        )
     return whole, inside
 
 

@@ -24,7 +24,7 @@ from upbeat.trace.files.output import kept_from
 # Profiles: how long the operations of a program take on this machine, kept beside the scenario file.
 
 FORMAT = 2
-LEAST = 1e-9
+MIN_DURATION = 1e-9
 """What an operation takes at least, in seconds: below that is the noise of the clock."""
 
 
@@ -104,7 +104,7 @@ def recalled(file: Path) -> Profile | None:
         if data["format"] != FORMAT:
             raise ValueError(f"it has format {data['format']}, and this version of Upbeat writes {FORMAT}")
         blocks = {
-            str(name): {str(op): max(LEAST, 1e-6 * float(us)) for op, us in times.items()}
+            str(name): {str(op): max(MIN_DURATION, 1e-6 * float(us)) for op, us in times.items()}
             for name, times in data["microseconds"].items()
         }
         crossing = data["crossing_us"]
@@ -313,7 +313,7 @@ def core_notes(cores: int, shared: Mapping[str, Shared], models: Mapping[str, Mo
     )
 
 
-def tried_notes(
+def core_notes_of(
     tried: Mapping[str, tuple[float, float, bool]], schedules: Mapping[str, Schedule]
 ) -> tuple[str, ...]:
     """Where the first steps have shown that one core is quicker: how long a step took."""

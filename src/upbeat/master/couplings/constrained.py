@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from upbeat.core.errors import MasterError
+from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import Cell
 from upbeat.master import checks
 from upbeat.master.couplings.corrections import Corrections, Unknowns
@@ -15,6 +15,7 @@ from upbeat.master.program import Block, Blocks, Let, Restore, Save
 from upbeat.master.wiring import Wiring
 
 
+@renamed
 @dataclass(frozen=True)
 class Constrained:
     """Find inputs so that constraints between outputs hold at the end of every step.
@@ -28,11 +29,10 @@ class Constrained:
     A step of `coupling` is made with these, and once more for every unknown with that one changed by
     `difference` (relative to max(1, |value|)). This gives the sensitivities for a Newton correction, with
     which the step is repeated: until no residual is above `tolerance`, relative to the largest that the terms
-    of its constraint have been in the run; not getting there within `most` corrections ends the run. With
-    `corrections` given, that many are made and the result is taken as it is. `sensitivities` are for those
-    who know them, at least roughly: expressions for the derivative of each constraint with respect to its own
-    unknown. Corrections then need no steps for finite differences.
-    All units need rollback.
+    of its constraint have been in the run; not getting there within `max_iterations` corrections ends the
+    run. With `corrections` given, that many are made and the result is taken as it is. `sensitivities` are
+    for those who know them, at least roughly: expressions for the derivative of each constraint with respect
+    to its own unknown. Corrections then need no steps for finite differences. All units need rollback.
 
     Choose constraints that leave nothing to swing. A force that is held over a step and must close a gap at
     its end, ``"left.x - right.x"`` alone, sends the masses through each other: the difference of their
@@ -47,7 +47,7 @@ class Constrained:
     constraints: Mapping[str, str]
     coupling: Jacobi | GaussSeidel = field(default_factory=Jacobi)
     tolerance: float = 1e-10
-    most: int = 20
+    max_iterations: int = 20
     corrections: int | None = None
     difference: float = 1e-4
     sensitivities: Mapping[str, str] | None = None
@@ -58,7 +58,7 @@ class Constrained:
         checks.inside(self.coupling, "Constrained", (Jacobi, GaussSeidel))
         for name in ("tolerance", "difference"):
             checks.positive(getattr(self, name), f"the {name} of Constrained")
-        checks.count(self.most, "most of Constrained")
+        checks.count(self.max_iterations, "max_iterations of Constrained")
         if self.corrections is not None:
             checks.count(self.corrections, "corrections of Constrained")
         if self.sensitivities is not None:

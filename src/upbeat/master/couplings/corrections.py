@@ -163,7 +163,11 @@ class Corrections:
         texts = ", ".join(f"{text} = 0" for text in settings.constraints.values())
         what = f"finding {names} from the constraints {texts}"
         return [
-            If(done, (), (Repeat(settings.most, tuple(body), done, "fail", what, self._shows, UNSOLVED),))
+            If(
+                done,
+                (),
+                (Repeat(settings.max_iterations, tuple(body), done, "fail", what, self._shows, UNSOLVED),),
+            )
         ]
 
     @property

@@ -172,13 +172,15 @@ def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list
         for event, port in watcher.limits:
             limit = wiring.inputs[unit, port]
             if not always:
-                most = wiring.registers.new(wiring.registers.unique(f"{unit}.{event}′most"))
+                largest = wiring.registers.new(wiring.registers.unique(f"{unit}.{event}′most"))
                 cells: list[Expr] = [
                     Cell(watch.first + WIDTH * k) for k in places[wiring.scenario.column(unit, event)]
                 ]
                 z = reduce(lambda a, b: apply(Op.MAX, a, b), cells)
-                found.append(Let(most, apply(Op.MAX, z, apply(Op.WHERE, Cell(jumped), ZERO, Cell(most)))))
-            found += [Let(limit, ANY if always else BELIEVED * Cell(most)), Set(unit, port, (limit,))]
+                found.append(
+                    Let(largest, apply(Op.MAX, z, apply(Op.WHERE, Cell(jumped), ZERO, Cell(largest))))
+                )
+            found += [Let(limit, ANY if always else BELIEVED * Cell(largest)), Set(unit, port, (limit,))]
     return found
 
 

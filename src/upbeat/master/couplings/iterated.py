@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 
+from upbeat.core.errors import renamed
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master import checks
@@ -16,32 +17,33 @@ from upbeat.master.port_registers import End
 from upbeat.master.program import Blocks, If, Instruction, Let, Reg, Repeat, Restore, Save
 from upbeat.master.wiring import Guess, Wiring
 
-PATIENCE, MOST_PATIENCE = 4, 10
+PATIENCE, MAX_PATIENCE = 4, 10
 """So many rounds in a row without a smaller change are rounding; in a ring of many units a change needs as
 many to go around."""
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Iterated:
     """Repeat each step of `coupling` with inputs that run towards the values found in the round before.
 
     The step stands when no input changes by more than `tolerance` from one round to the next, relative to the
     largest value it has had in this step, and those that are not real do not change at all. Where rounding is
-    all that is left of a value, that may never be: a step also stands if changes are within `tolerance` of
-    1 + |value| and more rounds do not make them smaller. Not getting there within `most` rounds ends the
-    run. With `corrections` given, that many rounds are made and the result is taken as it is
+    all that is left of a value, that may never be: a step also stands if changes are within `tolerance` of 1
+    + |value| and more rounds do not make them smaller. Not getting there within `max_iterations` rounds ends
+    the run. With `corrections` given, that many rounds are made and the result is taken as it is
     (semi-implicit coupling). All units need rollback.
     """
 
     coupling: Jacobi | GaussSeidel = field(default_factory=Jacobi)
     tolerance: float = 1e-8
-    most: int = 50
+    max_iterations: int = 50
     corrections: int | None = None
 
     def __post_init__(self) -> None:
         checks.inside(self.coupling, "Iterated", (Jacobi, GaussSeidel))
         checks.positive(self.tolerance, "the tolerance of Iterated")
-        checks.count(self.most, "most of Iterated")
+        checks.count(self.max_iterations, "max_iterations of Iterated")
         if self.corrections is not None:
             checks.count(self.corrections, "corrections of Iterated")
 
@@ -60,7 +62,7 @@ class Iterated:
         slot = wiring.registers.slot()
         names = ", ".join(map(wiring.label, guesses))
         repeat = Repeat(
-            most=self.corrections or self.most,
+            max_iterations=self.corrections or self.max_iterations,
             body=(*keep, Restore(slot), *again, *judged.judge()),
             until=Number(0.0) if self.corrections else Cell(judged.done),
             exhausted="accept" if self.corrections else "fail",
@@ -99,10 +101,10 @@ class _Judge:
     def __init__(self, tolerance: float, wiring: Wiring, guesses: Mapping[End, Guess]) -> None:
         self._tolerance, self._wiring, self._guesses = tolerance, wiring, guesses
         self._mark = wiring.registers.unique("iterated")
-        self._patience = min(max(PATIENCE, len({unit for unit, _ in guesses})), MOST_PATIENCE)
+        self._patience = min(max(PATIENCE, len({unit for unit, _ in guesses})), MAX_PATIENCE)
         self._each = self._new("changes", max(1, len(guesses)))
         self._worst, self._plain = self._new("change"), self._new("plain change")
-        self._least, self._before = self._new("least change"), self._new("largest plain change")
+        self._smallest, self._before = self._new("least change"), self._new("largest plain change")
         self._idle = self._new("idle", kind=Kind.INTEGER)
         self.done = self._new("done", kind=Kind.BOOLEAN)
         self._sizes: dict[Reg, Reg] = {}
@@ -122,7 +124,7 @@ class _Judge:
     def start(self) -> list[Instruction]:
         """Before the step: the sizes of the values with which it begins."""
         sizes = [Let(size, apply(Op.ABS, Cell(value))) for value, size in self._sizes.items()]
-        begin = [(self._least, inf), (self._before, inf), (self._idle, 0.0)]
+        begin = [(self._smallest, inf), (self._before, inf), (self._idle, 0.0)]
         return [*sizes, *(Let(cell, Number(value)) for cell, value in begin)]
 
     def grow(self) -> list[Instruction]:
@@ -154,7 +156,7 @@ class _Judge:
         lets.append(Let(self._plain, worst_of(plain)))
         lets.append(Let(self.done, apply(Op.LE, Cell(self._worst), 1.0)))
         anew = (
-            Let(self._least, Cell(self._worst)),
+            Let(self._smallest, Cell(self._worst)),
             Let(self._before, Cell(self._plain)),
             Let(self._idle, Number(0.0)),
         )
@@ -166,4 +168,4 @@ class _Judge:
             If(still, (Let(self.done, Number(1.0)),)),
             Let(self._before, apply(Op.MAX, Cell(self._before), Cell(self._plain))),
         )
-        return [*lets, If(apply(Op.LT, Cell(self._worst), Cell(self._least)), anew, wait)]
+        return [*lets, If(apply(Op.LT, Cell(self._worst), Cell(self._smallest)), anew, wait)]

@@ -16,7 +16,7 @@ from upbeat.master.port_registers import End, Interval
 from upbeat.master.program import Block, Blocks, If, Instruction, Let, Repeat, Set
 from upbeat.master.wiring import Wiring
 
-MOST = 1_000_000
+MAX_RATE = 1_000_000
 """The highest rate."""
 
 
@@ -57,10 +57,10 @@ class MultiRate:
         check_loops(self.loops, "MultiRate")
         checks.choice(self.slower, ("first", "beside"), "slower")
         for unit, rate in self.rates.items():
-            if checks.count(rate, f"the rate of '{unit}'") > MOST:
+            if checks.count(rate, f"the rate of '{unit}'") > MAX_RATE:
                 raise MasterError(
-                    f"the rate of '{unit}', {rate}, is more than {MOST} steps per communication step: take "
-                    "shorter communication steps, or leave the small steps to the unit's own solver"
+                    f"the rate of '{unit}', {rate}, is more than {MAX_RATE} steps per communication step: "
+                    "take shorter communication steps, or leave the small steps to the unit's own solver"
                 )
         if self.slower == "beside" and len({rate for rate in self.rates.values() if rate != 1}) > 1:
             raise MasterError('with slower = "beside" there may be one rate besides 1')

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import MasterError
+from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import ZERO, Cell, Number, Op, apply
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import Jacobi, exchange
@@ -15,28 +15,29 @@ from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg,
 from upbeat.master.wiring import Wiring
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Negotiated:
     """As `coupling`, but a unit may take less than the step asked.
 
-    Units that can be set back go first; the earliest stop among them becomes the end of the step, and
-    they repeat it up to there, until none stops earlier still (at most `most` times, then the run ends).
+    Units that can be set back go first; the earliest stop among them becomes the end of the step, and they
+    repeat it up to there, until none stops earlier still (at most `max_iterations` times, then the run ends).
     Then comes a unit that may stop but cannot be set back: if it does, the others are set back once more and
-    follow to its stop, and one that does not get there ends the run. Units that neither stop nor can be
-    set back come last. No unit is ever left at another time than the rest: two units that may stop and
-    cannot be set back are refused before the run.
+    follow to its stop, and one that does not get there ends the run. Units that neither stop nor can be set
+    back come last. No unit is ever left at another time than the rest: two units that may stop and cannot be
+    set back are refused before the run.
 
     `coupling` is a `Jacobi` coupling: one after the other would mean that units follow values which a
     later stop takes back. Stops that follow each other without end are chattering, which ends the run.
     """
 
     coupling: Jacobi = field(default_factory=Jacobi)
-    most: int = 100
+    max_iterations: int = 100
     ends_early: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checks.inside(self.coupling, "Negotiated", (Jacobi,))
-        checks.count(self.most, "most of Negotiated")
+        checks.count(self.max_iterations, "max_iterations of Negotiated")
 
     def blocks(self, wiring: Wiring) -> Blocks:
         sequence = self.coupling.sequence(wiring)
@@ -66,7 +67,7 @@ class Negotiated:
         if may_stop:
             agree = self._earliest(wiring, may_stop, names, stops)
             again = Repeat(
-                self.most,
+                self.max_iterations,
                 (Restore(slot), *first, *agree),
                 apply(Op.NOT, sooner),
                 "fail",

@@ -38,7 +38,7 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.graph import Graph
 
 Method = Literal["refined", "sv", "ev"]
-MOST_NAMES = 5
+MAX_NAMES = 5
 """So many sources of an input are named."""
 
 
@@ -295,8 +295,8 @@ def _delay_note(wiring: Wiring, delays: Collection[Delay]) -> str:
     texts = []
     for output, inputs in delays:
         origins = [wiring.label(source) for end in inputs for source in sources[end]]
-        more = f" and {len(origins) - MOST_NAMES} more" if len(origins) > MOST_NAMES else ""
-        old = f"{', '.join(map(wiring.label, inputs))} (from {', '.join(origins[:MOST_NAMES])}{more})"
+        more = f" and {len(origins) - MAX_NAMES} more" if len(origins) > MAX_NAMES else ""
+        old = f"{', '.join(map(wiring.label, inputs))} (from {', '.join(origins[:MAX_NAMES])}{more})"
         texts.append(f"{wiring.label(output)}, because {old} is of the step before")
     return f"delayed by one communication step: {'; '.join(texts)}"
 

@@ -111,8 +111,8 @@ class Variants:
             solvers = (model.solver, *model.choice.others)
             for name, variant in self.all.items():
                 place = solvers.index(variant.solvers.get(unit, model.solver))
-                told = wiring.registers.new(f"{name}′solver of {unit}", Kind.INTEGER, start=(place,))
-                found[name].append(Set(unit, model.choice.by, (told,)))
+                choice = wiring.registers.new(f"{name}′solver of {unit}", Kind.INTEGER, start=(place,))
+                found[name].append(Set(unit, model.choice.by, (choice,)))
         return found
 
     # ---------------------------------------------------------------- blocks

@@ -218,12 +218,12 @@ class Ahead:
     whether the largest is above zero now, and `since`, when it will be if not; `last`, which one falls last.
     """
 
-    def __init__(self, registers: Registers, name: str, most: int) -> None:
-        """For up to `most` numbers at once."""
+    def __init__(self, registers: Registers, name: str, max_order: int) -> None:
+        """For up to `max_order` numbers at once."""
         new = registers.new
         self._root, self.above, self.since = new(f"{name}′root"), new(f"{name}′above"), new(f"{name}′from")
         self.at, self.last = new(f"{name}′at"), new(f"{name}′last")
-        self._falls, self._rises = new(f"{name}′falls", size=most), new(f"{name}′rises", size=most)
+        self._falls, self._rises = new(f"{name}′falls", size=max_order), new(f"{name}′rises", size=max_order)
 
     def falls(self, several: Sequence[Parabola]) -> list[Let]:
         """When the largest of these falls to zero."""
@@ -409,7 +409,7 @@ class Followed(NamedTuple):
     """Conditions that are computed in blocks: the first instruction that does, and what comes out."""
 
     first: Let
-    most: int  # so many derivatives were asked for
+    max_order: int  # so many derivatives were asked for
     watch: Watch
     known: tuple[Known, ...]
 
@@ -417,24 +417,24 @@ class Followed(NamedTuple):
         """Whether every step of these blocks computes them, once: an error estimate makes several of one."""
         return all(sum(one is self.first for one in step) == 1 for step in blocks.steps.values())
 
-    def upto(self, most: int) -> tuple[Watch, tuple[Known, ...]]:
+    def upto(self, max_order: int) -> tuple[Watch, tuple[Known, ...]]:
         """For somebody who has a use for fewer derivatives."""
-        known = tuple(one if one.order < most else Known(one.event, most, "") for one in self.known)
+        known = tuple(one if one.order < max_order else Known(one.event, max_order, "") for one in self.known)
         return self.watch._replace(orders=tuple(one.order for one in known)), known
 
 
 def followed(
-    blocks: Blocks, wiring: Wiring, most: int, *, symbolic: bool = True
+    blocks: Blocks, wiring: Wiring, max_order: int, *, symbolic: bool = True
 ) -> tuple[Blocks, Watch, tuple[Known, ...]] | None:
-    """Blocks that compute all conditions and up to `most` derivatives; None if there are no events.
+    """Blocks that compute all conditions and up to `max_order` derivatives; None if there are no events.
 
     Without `symbolic`, derivatives count only where outputs declare them. What somebody else has had computed
     in these blocks before (a coupling, a pace inside) is not computed again. Whoever calls this is one that
     `Follows` (`upbeat.master.paces.pace`): so the master knows what units are to give out for it.
     """
     before = wiring.followed.get(symbolic)
-    if before is not None and before.most >= most and before.within(blocks):
-        return blocks, *before.upto(most)
+    if before is not None and before.max_order >= max_order and before.within(blocks):
+        return blocks, *before.upto(max_order)
     scenario = wiring.scenario
     conditions = {scenario.column(*one.place): one.conditions for one in observed_events(scenario)}
     conditions |= own_conditions(wiring)
@@ -451,7 +451,7 @@ def followed(
     first = wiring.registers.new(unique("conditions"), size=size)
     for name, expressions in conditions.items():
         for z in expressions:
-            rates, missing = _rates(z, wiring, most, symbolic)
+            rates, missing = _rates(z, wiring, max_order, symbolic)
             place = first + WIDTH * len(known)
             lets += [Let(place + k, substitute(cell, known_as)) for k, cell in enumerate(rates)]
             known.append(Known(name, len(rates) - 1, missing))
@@ -471,7 +471,7 @@ def followed(
         steps={name: (*kept, *step) for name, step in ready.steps.items()},
         instant=(*ready.instant, *looked),
     )
-    made = wiring.followed[symbolic] = Followed(lets[0], most, watch, tuple(known))
+    made = wiring.followed[symbolic] = Followed(lets[0], max_order, watch, tuple(known))
     return ready, made.watch, made.known
 
 
@@ -582,10 +582,10 @@ def unlike(name: str, others: Collection[str]) -> str:
     return next(free for free in chain((name,), (f"{name} ({k})" for k in count(2))) if free not in others)
 
 
-def _rates(z: Expr, wiring: Wiring, most: int, symbolic: bool) -> tuple[list[Expr], str]:
+def _rates(z: Expr, wiring: Wiring, max_order: int, symbolic: bool) -> tuple[list[Expr], str]:
     """The condition and as many of its derivatives as are known of outputs; and why there are no more."""
     found = [z]
-    for _ in range(most):
+    for _ in range(max_order):
         rates: dict[str, Expr] = {}
         for name in sorted(names(found[-1])):
             if name == TIME:

@@ -167,9 +167,9 @@ class EventDetailsWriter:
             lets += more
             backs.append(back)
             clear = apply(Op.AND, clear, sure)
-        least: Expr = reduce(lambda a, b: apply(Op.MIN, a, b), backs)
-        clear = apply(Op.AND, clear, apply(Op.LT, least, _NONE))
-        late = apply(Op.WHERE, clear, least, _NEVER)
+        minimum: Expr = reduce(lambda a, b: apply(Op.MIN, a, b), backs)
+        clear = apply(Op.AND, clear, apply(Op.LT, minimum, _NONE))
+        late = apply(Op.WHERE, clear, minimum, _NEVER)
         return [*lets, Let(to, apply(Op.WHERE, apply(Op.GT, span, ZERO), late, ZERO))]
 
     def _leaps(self, z: Expr) -> bool:

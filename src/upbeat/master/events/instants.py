@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from upbeat.core.abilities import Ability, Model, Waiting
-from upbeat.core.errors import MasterError, suggest
+from upbeat.core.errors import MasterError, renamed, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Causality, Kind
 from upbeat.master.dataflow import ChangePropagation, Flow, Resource, outdated
@@ -170,17 +170,18 @@ def caught_up(wiring: Wiring, unit: str) -> Advance:
 # ----------------------------------------------------------------------------------------------------
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Simultaneous:
     """Who goes first when several units have something to do at one instant.
 
     Units in `order` go before all others, which keep the order of their declaration. A chain of more than
-    `most` micro-steps at one instant ends the run: it would probably never end. Unless given, that is 10,000
-    and 10 for each unit.
+    `max_iterations` micro-steps at one instant ends the run: it would probably never end. Unless given, that
+    is 10,000 and 10 for each unit.
     """
 
     order: tuple[str, ...] = ()
-    most: int | None = None
+    max_iterations: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.order, Iterable):
@@ -188,8 +189,13 @@ class Simultaneous:
         if isinstance(self.order, str) or not all(isinstance(unit, str) for unit in self.order):
             raise MasterError(f"the order of simultaneous events must be a list of units, not {self.order!r}")
         object.__setattr__(self, "order", tuple(self.order))
-        if self.most is not None and (type(self.most) is not int or self.most < 2):
-            raise MasterError(f"most of Simultaneous must be a whole number of at least 2, not {self.most!r}")
+        if self.max_iterations is not None and (
+            type(self.max_iterations) is not int or self.max_iterations < 2
+        ):
+            raise MasterError(
+                "max_iterations of Simultaneous must be a whole number of at least 2, "
+                f"not {self.max_iterations!r}"
+            )
         if len(set(self.order)) != len(self.order):
             raise MasterError(f"the order of simultaneous events names a unit twice: {', '.join(self.order)}")
 
@@ -246,20 +252,25 @@ def instants(
     units = simultaneous.units(wiring.scenario)
     if not units:
         return Instants()
-    most = simultaneous.most or 10_000 + 10 * len(units)
-    return _Instant(wiring, exchange, units, most, idle).blocks(driven=driven)
+    max_iterations = simultaneous.max_iterations or 10_000 + 10 * len(units)
+    return _Instant(wiring, exchange, units, max_iterations, idle).blocks(driven=driven)
 
 
 class _Instant:
     def __init__(
-        self, wiring: Wiring, exchange: Block, units: Sequence[str], most: int, idle: Collection[str]
+        self,
+        wiring: Wiring,
+        exchange: Block,
+        units: Sequence[str],
+        max_iterations: int,
+        idle: Collection[str],
     ) -> None:
         self._wiring = wiring
         self._events = EventWiring(wiring)
         self._details = EventDetailsWriter(wiring, self._events.outputs)
         self._histories = wiring.histories
         self._units = units
-        self._most = most
+        self._max_iterations = max_iterations
         self._idle = {unit: None for unit in units if unit in idle}  # in their order
         registers = wiring.registers
         self._dues = Dues(registers, units, wiring.now)
@@ -277,7 +288,7 @@ class _Instant:
         act = dues.choose({unit: (*self._act(unit), *self._details.after(unit)) for unit in self._units})
         counts = (*self._counts.values(), *self._events_counted.values())
         happened = self._happened()
-        half = apply(Op.EQ, Cell(self._rounds), Number(float(self._most // 2)))
+        half = apply(Op.EQ, Cell(self._rounds), Number(float(self._max_iterations // 2)))
         whole: Block = (
             *ask,
             If(
@@ -285,7 +296,7 @@ class _Instant:
                 (
                     Let(self._rounds, ZERO),
                     Repeat(
-                        most=self._most,
+                        max_iterations=self._max_iterations,
                         # Counted from half way on: whoever acts then is in the chain that does not end.
                         body=(
                             If(half, tuple(Let(count, ZERO) for count in counts)),

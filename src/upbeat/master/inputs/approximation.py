@@ -60,7 +60,7 @@ class Trajectory:
     An extrapolated course is handed over at the end of the step before, unless it needs to know
     how long the step will be: then `at_start`. Where it does for some steps only, it is handed over once
     more at the start of a step for which `near` is true, after the lets `again`. `history` are the registers
-    that restart it; `usual` those in which it keeps how long steps are.
+    that restart it; `spacing` those in which it keeps how long steps are.
     """
 
     by: tuple[Reg, ...]
@@ -68,7 +68,7 @@ class Trajectory:
     early: tuple[Let, ...] = ()
     at_start: bool = False
     history: tuple[Reg, ...] = ()
-    usual: tuple[Reg, ...] = ()
+    spacing: tuple[Reg, ...] = ()
     near: Expr | None = None
     again: tuple[Let, ...] = ()
 
@@ -180,7 +180,7 @@ def extrapolated(place: Place, registers: Registers, older: int) -> Trajectory:
         near=history.near,
         again=(*history.thinned(), *through_all),
         history=history.times,
-        usual=history.usual,
+        spacing=history.spacing,
     )
 
 
@@ -211,7 +211,7 @@ def interpolated(place: Place, registers: Registers, older: int) -> Trajectory:
         late=tuple(lets),
         early=tuple(history.note()),
         history=history.times,
-        usual=history.usual,
+        spacing=history.spacing,
     )
 
 
@@ -229,7 +229,7 @@ class History:
             ]
             for k in range(depth)
         ]
-        self.usual: tuple[Reg, ...] = (new(f"{place.name}′{mark}usual"),) if depth > 1 else ()
+        self.spacing: tuple[Reg, ...] = (new(f"{place.name}′{mark}usual"),) if depth > 1 else ()
         self._moved = new(f"{place.name}′{mark}moved", Kind.BOOLEAN) if depth > 1 else 0
         self._count = new(f"{place.name}′{mark}count", Kind.INTEGER) if place.counts else None
 
@@ -240,18 +240,18 @@ class History:
         times, place = self.times, self._place
         now, length = Cell(place.now if ahead else place.next), Cell(place.next) - Cell(place.now)
         lets: list[Let] = []
-        for usual in self.usual:  # values may be exchanged several times at one time
-            longest: Expr = apply(Op.MAX, length, FADES * Cell(usual))
+        for spacing in self.spacing:  # values may be exchanged several times at one time
+            longest: Expr = apply(Op.MAX, length, FADES * Cell(spacing))
             later = apply(Op.GT, now, Cell(times[0]))
-            lets.append(Let(usual, longest if ahead else apply(Op.WHERE, later, longest, Cell(usual))))
+            lets.append(Let(spacing, longest if ahead else apply(Op.WHERE, later, longest, Cell(spacing))))
         if self._count is not None:
             jumped = self.jumped(place.counts)
             if place.within and len(place.known) == 1:
                 jumped = apply(Op.AND, jumped, self._leapt(now))
             lets += [Let(time, apply(Op.WHERE, jumped, Number(-inf), Cell(time))) for time in times]
             lets.append(Let(self._count, _sum(place.counts)))
-        for usual in self.usual:
-            lets.append(Let(self._moved, apply(Op.GT, now - Cell(times[0]), self._close() * Cell(usual))))
+        for spacing in self.spacing:
+            lets.append(Let(self._moved, apply(Op.GT, now - Cell(times[0]), self._close() * Cell(spacing))))
         moved = Cell(self._moved)
         for k in range(len(times) - 1, 0, -1):
             lets += [Let(to, apply(Op.WHERE, moved, Cell(old), Cell(to))) for to, old in self._pairs(k)]
@@ -266,30 +266,30 @@ class History:
     @property
     def near(self) -> Expr:
         """At the start of a step: whether some points are too close to each other to be of use for it."""
-        return any_of([apply(Op.LT, gap, least) for _, gap, least in self._gaps()])
+        return any_of([apply(Op.LT, gap, minimum) for _, gap, minimum in self._gaps()])
 
     def thinned(self) -> list[Let]:
         """At the start of a step: points that are too close to a newer one are forgotten, and all older."""
         return [  # also where one of the two is not there
-            Let(time, apply(Op.WHERE, apply(Op.GE, gap, least), Cell(time), Number(-inf)))
-            for time, gap, least in self._gaps()
+            Let(time, apply(Op.WHERE, apply(Op.GE, gap, minimum), Cell(time), Number(-inf)))
+            for time, gap, minimum in self._gaps()
         ]
 
     def _gaps(self) -> list[tuple[Reg, Expr, Expr]]:
         """Older points, how far they are from the next one, and how far they must be for this step."""
         times, length = self.times, Cell(self._place.next) - Cell(self._place.now)
         return [
-            (times[k], Cell(times[k - 1]) - Cell(times[k]), (self._least if k == 1 else APART) * length)
+            (times[k], Cell(times[k - 1]) - Cell(times[k]), (self._minimum if k == 1 else APART) * length)
             for k in range(1, len(times))
         ]
 
     def _close(self) -> Expr:
         """The part of the usual step that the newest two points must be apart at least."""
         older = apply(Op.GT, Cell(self.times[1]), Number(-inf))
-        return apply(Op.WHERE, older, Number(CLOSE), Number(self._least))
+        return apply(Op.WHERE, older, Number(CLOSE), Number(self._minimum))
 
     @property
-    def _least(self) -> float:
+    def _minimum(self) -> float:
         """The part of a step that the newest two points must be apart to be of use for it."""
         return TINY if len(self._place.known) == 1 else APART
 
@@ -314,7 +314,7 @@ class History:
     @property
     def short(self) -> Expr:
         """Whether the step is much shorter than usual: too short to get anywhere new."""
-        return apply(Op.LT, Cell(self._place.next) - Cell(self._place.now), CLOSE * Cell(self.usual[0]))
+        return apply(Op.LT, Cell(self._place.next) - Cell(self._place.now), CLOSE * Cell(self.spacing[0]))
 
     def jumped(self, counts: Sequence[Reg]) -> Expr:
         """Whether something that the input follows has jumped since the newest point was noted."""
@@ -375,7 +375,7 @@ def _sure(known: Sequence[Reg], size: int) -> Expr:
 
 # ----------------------------------------------------------------------------------------------------
 
-MOST = 5
+MAX_POLYNOMIAL = 5
 """Inputs are polynomials of at most this degree (`units.inputs.MAX_DEGREE`, `UPBEAT_MAX_DEGREE`)."""
 
 
@@ -450,9 +450,14 @@ class Polynomial:
     degree: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.degree, bool) or not isinstance(self.degree, int) or not 1 <= self.degree <= MOST:
+        if (
+            isinstance(self.degree, bool)
+            or not isinstance(self.degree, int)
+            or not 1 <= self.degree <= MAX_POLYNOMIAL
+        ):
             raise MasterError(
-                f"the degree of a polynomial must be a whole number from 1 to {MOST}, not {self.degree!r}"
+                f"the degree of a polynomial must be a whole number from 1 to {MAX_POLYNOMIAL}, "
+                f"not {self.degree!r}"
             )
 
     derivatives: ClassVar[int] = 0
@@ -574,7 +579,7 @@ class Smooth:
         running, gone = apply(Op.LT, Cell(since), Number(inf)), Cell(since)
         lets: list[Let] = [Let(since, begins), *history.note()]
         # How long steps were before a course that begins anew says nothing about those to come.
-        lets += [Let(usual, apply(Op.WHERE, running, Cell(usual), length)) for usual in history.usual]
+        lets += [Let(spacing, apply(Op.WHERE, running, Cell(spacing), length)) for spacing in history.spacing]
         for i in range(place.size):
             value, (_, steep) = Cell(place.value + i), history.continued(i)
             c0, c1, c2, c3 = (Cell(register + i) for register in by)
@@ -594,7 +599,7 @@ class Smooth:
             ]
         lets.append(Let(when, Cell(place.now)))
         return Trajectory(
-            by=by, late=tuple(lets), at_start=True, history=(*history.times, when), usual=history.usual
+            by=by, late=tuple(lets), at_start=True, history=(*history.times, when), spacing=history.spacing
         )
 
     def interpolate(self, place: Place, registers: Registers) -> Trajectory:

@@ -118,9 +118,9 @@ class _Plan:
             return False
         return all(self._connections.get((unit, known)) is not None for known, _ in needs) and all(
             self.can(source, k)
-            for known, most in needs
+            for known, max_order in needs
             for source in self._connections[unit, known].sources
-            for k in range(1, most + 1)
+            for k in range(1, max_order + 1)
         )
 
     def _needs(self, end: End, order: int) -> dict[str, int]:
@@ -134,11 +134,11 @@ class _Plan:
         if order <= known.get(name, 0):
             return
         known[name] = order
-        for port, most in self._needs(end, order).items():
+        for port, max_order in self._needs(end, order).items():
             fed = self.inputs.setdefault(unit, {})
-            fed[port] = max(most, fed.get(port, 0))
+            fed[port] = max(max_order, fed.get(port, 0))
             for source in self._connections[unit, port].sources:
-                self.ask(source, most)
+                self.ask(source, max_order)
 
     def grown(self) -> Scenario:
         """The scenario with all that was asked for, where it could be made."""
@@ -155,9 +155,9 @@ class _Plan:
             if before is None or after is None or len(after.inputs) == len(before.inputs):
                 continue
             names = iter(port.name for port in after.inputs[len(before.inputs) :])
-            for port, most in fed.items():
+            for port, max_order in fed.items():
                 cells = self._connections[unit, port].cells
-                for _ in range(most):
+                for _ in range(max_order):
                     cells = tuple(rate(cell, ports, f"{unit}.{port}") for cell in cells)
                     ends = (split(name) for cell in cells for name in sorted(expr_names(cell)))
                     sources = tuple(dict.fromkeys((u, rest.partition("[")[0]) for u, rest in ends))
@@ -174,10 +174,10 @@ class _Plan:
         return found
 
 
-def _chain(ports: Mapping[End, Port], end: End, most: int) -> int:
+def _chain(ports: Mapping[End, Port], end: End, max_order: int) -> int:
     """How many derivatives of an output are given out."""
     count = 0
-    while count < most and (derivative := ports[end].derivative) is not None:
+    while count < max_order and (derivative := ports[end].derivative) is not None:
         end, count = (end[0], derivative), count + 1
     return count
 
@@ -245,7 +245,7 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
     return time_derivative(cell, rates)
 
 
-def known(closed: Scenario, most: int) -> dict[str, int]:
+def known(closed: Scenario, max_order: int) -> dict[str, int]:
     """How many time derivatives of each connected real input are known, up to so many."""
     ports = {(unit, port.name): port for unit, model in closed.units.items() for port in model.ports}
     found: dict[str, int] = {}
@@ -254,7 +254,7 @@ def known(closed: Scenario, most: int) -> dict[str, int]:
             continue
         cells, count = connection.cells, 0
         try:
-            while count < most:
+            while count < max_order:
                 cells = tuple(rate(cell, ports, connection.target) for cell in cells)
                 count += 1
         except MasterError:

@@ -17,7 +17,7 @@ from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
 from upbeat.master.program import Block, Blocks, Let
-from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, least, most, power, where
+from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, maximum, minimum, power, where
 from upbeat.master.wiring import Wiring
 
 Method = Literal["richardson", "milne", "order"]
@@ -199,13 +199,13 @@ class _Control:
         """What follows from the length of the run, where it is not given."""
         pace, t, limit = self.pace, self.steps.now, self.steps.limit
         w.let(self.span, limit - t)
-        rounding = 1e-12 * self.span + 1e-14 * most(absolute(t), absolute(limit))
+        rounding = 1e-12 * self.span + 1e-14 * maximum(absolute(t), absolute(limit))
         w.let(self.shortest, pace.shortest or rounding)
         w.let(self.longest, pace.longest or 0.1 * self.span)
         # Before there is a history even a curved input is held, and that error is of the size of the step.
         first = pace.first or self.span * min(1e-3, pace.tolerance)
-        w.let(self.step, least(most(first, self.shortest), self.longest))
-        w.let(self.longest, most(self.shortest, self.longest))
+        w.let(self.step, minimum(maximum(first, self.shortest), self.longest))
+        w.let(self.longest, maximum(self.shortest, self.longest))
 
     def _propose(self) -> Block:
         w, steps, step = Writer(), self.steps, self.step
@@ -239,8 +239,8 @@ class _Control:
             # A second rejection shows that the error falls less quickly than hoped for (there is no history
             # yet, or a jump): then in proportion.
             root = where(held, -1.0, -1.0 / self.power)
-            w.let(self.factor, least(pace.safety, most(small, pace.safety * power(error, root))))
-            w.let(self.step, most(length * self.factor, self.shortest))
+            w.let(self.factor, minimum(pace.safety, maximum(small, pace.safety * power(error, root))))
+            w.let(self.step, maximum(length * self.factor, self.shortest))
             w.let(held, 1.0)
             if pace.correct == "repeat":
                 w.let(steps.again, 1.0)
@@ -256,13 +256,13 @@ class _Control:
                 w.let(self.error, error)
                 w.let(self.port, self.place)
         with w.otherwise():
-            w.let(error, most(error, TINY))
-            w.let(self.factor, least(large, most(small, self._growth(error, self.error))))
-            w.let(self.factor, where(held, least(self.factor, 1.0), self.factor))
+            w.let(error, maximum(error, TINY))
+            w.let(self.factor, minimum(large, maximum(small, self._growth(error, self.error))))
+            w.let(self.factor, where(held, minimum(self.factor, 1.0), self.factor))
             longer = length * self.factor
             # Cut short by the stop time or a unit: no reason for shorter ones.
-            step = where(length < 0.99 * self.step, most(longer, self.step), longer)
-            w.let(self.step, least(most(step, self.shortest), self.longest))
+            step = where(length < 0.99 * self.step, maximum(longer, self.step), longer)
+            w.let(self.step, minimum(maximum(step, self.shortest), self.longest))
             w.let(self.error, error)
             w.let(self.port, self.place)
             w.let(held, 0.0)

@@ -15,7 +15,7 @@ from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
 from upbeat.master.dataflow import Flow, Resource, live, touched
 from upbeat.master.inputs.approximation import (
-    MOST,
+    MAX_POLYNOMIAL,
     Approximation,
     Place,
     Polynomial,
@@ -173,7 +173,7 @@ def orders(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: in
     pairs: list[tuple[_Ahead, _Ahead]] = []
     for port in watched:
         chosen = wiring.approximation(port.end)
-        degree = convergence(chosen) if convergence(chosen) <= MOST else MOST - 1
+        degree = convergence(chosen) if convergence(chosen) <= MAX_POLYNOMIAL else MAX_POLYNOMIAL - 1
         order = min(order, degree)
         other = Polynomial(degree)
         pairs.append((_Ahead(port, wiring, chosen, "ahead"), _Ahead(port, wiring, other, "other")))

@@ -17,7 +17,7 @@ from upbeat.master.paces.pace import Fixed, Pace, Written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import PART as MARGIN
 from upbeat.master.program import Block, Blocks
-from upbeat.master.registers import Steps, Writer, at, equal, least, most, ulp, where
+from upbeat.master.registers import Steps, Writer, at, equal, maximum, minimum, ulp, where
 from upbeat.master.wiring import Wiring
 
 Method = Literal["auto", "published", "secant", "quadratic", "hermite", "hermite2", "approach"]
@@ -130,7 +130,7 @@ class LookAhead:
         return self.tolerance
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         return self.step
 
     def plain(self) -> Pace:
@@ -207,7 +207,7 @@ class _Looking:
             "ahead′apart", 2
         )  # how long the newest is behind the one before, and that behind the oldest
         self.curves = new("ahead′curves", 6 * self.n)
-        self.usual, self.span = new("ahead′usual"), new("ahead′span")
+        self.nominal_step, self.span = new("ahead′usual"), new("ahead′span")
         self.close, self.tiny = new("ahead′close"), new("ahead′tiny")
         self.falls = new("ahead′falls", 1 + FALLS * len(watch.names))
         self.waits, self.before = new("ahead′waits", len(watch.names)), new("ahead′before", len(watch.names))
@@ -220,17 +220,17 @@ class _Looking:
     def _propose(self) -> Block:
         w, pace, steps, names = Writer(), self.pace, self.steps, self.watch.names
         t, limit, until = steps.now, steps.limit, steps.until
-        w.let(self.usual, where(self.kind, pace._after * pace.step, pace.step))
+        w.let(self.nominal_step, where(self.kind, pace._after * pace.step, pace.step))
         w.let(self.close, self._close())
-        w.let(self.tiny, most(TINY * self.close, ulp(t)))  # nothing is landed on that comes sooner
+        w.let(self.tiny, maximum(TINY * self.close, ulp(t)))  # nothing is landed on that comes sooner
         w.let(self.wait, inf)
         if pace._published:
             self._wait_as_published(w)
         else:
-            w.let(self.near, at(self.times, 0) - at(self.times, 1) < NEAR * self.usual)
+            w.let(self.near, at(self.times, 0) - at(self.times, 1) < NEAR * self.nominal_step)
             for k in range(2):
                 w.let(at(self.apart, k), at(self.times, k) - at(self.times, k + 1))
-            w.let(self.span, FURTHER * self.usual if pace.method == "approach" else self.usual)
+            w.let(self.span, FURTHER * self.nominal_step if pace.method == "approach" else self.nominal_step)
             first = self.samples.index
             sets = first, first + WIDTH * self.n, first + 2 * WIDTH * self.n
             w.add(Fit(self.watch.orders, sets, self.kept.index, self.apart.index, self.curves.index, True))
@@ -243,7 +243,7 @@ class _Looking:
                 self._approach(w) if pace.method == "approach" else self._land(w)
                 self._find_first(w)
         # The step: to the first event that is expected, or as usual.
-        seen = self.wait < self.usual
+        seen = self.wait < self.nominal_step
         with w.when(seen & self.early & (self.wait < self.tiny)):
             steps.propose(w, nan, steps.numbers(ENDLESS, names, at=True) + self.which, t)
         with w.otherwise():
@@ -256,7 +256,7 @@ class _Looking:
             with w.otherwise():
                 kinds = [float(steps.number(kind)) for kind in (USUAL, FIRST, AFTER)]
                 why = where(equal(self.kind, 0.0), kinds[0], where(equal(self.kind, 1.0), kinds[1], kinds[2]))
-                steps.propose(w, t + self.usual, why)
+                steps.propose(w, t + self.nominal_step, why)
             with w.when(until > limit - SLACK * pace.step):
                 with w.when(~(seen & (until <= limit))):
                     steps.because(w, steps.number(STOP))
@@ -265,7 +265,7 @@ class _Looking:
 
     def _close(self) -> Expr:
         """`tolerance` at the time: late in a run, less than this cannot be told apart."""
-        return most(self.pace._tolerance, GRAINS * ulp(self.steps.now))
+        return maximum(self.pace._tolerance, GRAINS * ulp(self.steps.now))
 
     def _wait_as_published(self, w: Writer) -> None:
         """As in the paper: a straight line through the last two values, and a part of the way to zero."""
@@ -283,7 +283,7 @@ class _Looking:
                 for k in places:
                     now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
                     way = pace._safety * last * now / (before - now)
-                    found = where(now > 0.0, most(most(found, way), self.close), found)
+                    found = where(now > 0.0, maximum(maximum(found, way), self.close), found)
                 wait = at(self.waits, event)
                 w.let(wait, found)
                 seen = (self.kept >= 2.0) & falling[event] & (wait >= self.close)
@@ -343,7 +343,7 @@ class _Looking:
             w.let(self.early, where(sooner, before, self.early))
             w.let(self.wait, where(sooner, wait, self.wait))
             when, due = at(self.told, 2 * event), at(self.told, 2 * event + 1)
-            none, new = before | ~(wait < self.usual), equal(when, -inf)
+            none, new = before | ~(wait < self.nominal_step), equal(when, -inf)
             w.let(due, where(none, -inf, where(new, self.steps.now + wait, due)))
             w.let(when, where(none, -inf, where(new, self.steps.now, when)))
             w.let(self.expecting, self.expecting | ~none)
@@ -364,7 +364,7 @@ class _Looking:
         with w.when(self.moved):
             self._move(w)
             most_kept = 2.0 if self.pace.method == "secant" else float(DEPTH)
-            w.let(self.kept, least(self.kept + 1.0, most_kept))
+            w.let(self.kept, minimum(self.kept + 1.0, most_kept))
         w.let(newest, t)
         w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
         w.let(self.kind, where(jumped, 2.0, equal(self.kept, 1.0)))

@@ -19,7 +19,7 @@ from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import Steps, Writer, absolute, at, equal, isnan, where
 from upbeat.master.wiring import Wiring
 
-MOST = 1000
+MAX_STEPS = 1000
 """Steps to choose from."""
 
 
@@ -53,9 +53,9 @@ class Monitored(Wrapping):
         except TypeError:
             raise MasterError("steps and leads of Monitored are lists; up.certified(…) makes them") from None
         object.__setattr__(self, "blocks", checked_blocks(self.blocks, self.steps, "Monitored"))
-        if not 0 < len(self.steps) <= MOST or any(a > b for a, b in pairwise(self.steps)):
+        if not 0 < len(self.steps) <= MAX_STEPS or any(a > b for a, b in pairwise(self.steps)):
             raise MasterError(
-                f"Monitored chooses among 1 to {MOST} steps, in ascending order: {self.steps!r}"
+                f"Monitored chooses among 1 to {MAX_STEPS} steps, in ascending order: {self.steps!r}"
             )
         if len(set(zip(self.named, self.steps, strict=True))) != len(self.steps):
             raise MasterError(f"Monitored has a step twice: {', '.join(self.labels)}")
@@ -95,10 +95,10 @@ class Monitored(Wrapping):
         )
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         """The step that stands for the usual one of the pace inside."""
-        usual = nominal_step(self.pace)
-        return self.steps[self._meant(usual, USUAL)] if usual else 0.0
+        inner = nominal_step(self.pace)
+        return self.steps[self._meant(inner, USUAL)] if inner else 0.0
 
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
         steps.alone = False

@@ -8,6 +8,7 @@ units.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -104,7 +105,7 @@ class Regular(Protocol):
     """A pace whose steps have a usual size."""
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         """That size; 0 if there is none after all."""
         ...
 
@@ -336,7 +337,13 @@ def retries(pace: Pace) -> bool:
 
 def nominal_step(pace: Pace) -> float:
     """The size of the steps that a pace makes as a rule; 0 if there is no such size."""
-    return pace.usual if isinstance(pace, Regular) else 0.0
+    if isinstance(pace, Regular):
+        return pace.nominal_step
+    if not hasattr(pace, "usual"):
+        return 0.0
+    who = type(pace).__name__
+    warnings.warn(f"{who}: the property 'usual' is now called 'nominal_step'", FutureWarning, stacklevel=2)
+    return float(getattr(pace, "usual"))  # noqa: B009
 
 
 def equal_steps(pace: Pace) -> float | None:
@@ -386,7 +393,7 @@ class Fixed:
         return self.step
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         return self.step
 
     def check_span(self, span: Span) -> None:
@@ -416,7 +423,7 @@ class EventDriven:
             object.__setattr__(self, "longest", checked_step(self.longest, "the longest step of EventDriven"))
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         return self.longest if isfinite(self.longest) else 0.0
 
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:

@@ -7,7 +7,7 @@ from math import inf, nan
 from typing import ClassVar
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import MasterError
+from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import Cell, Expr, Op, all_of, any_of, apply
 from upbeat.core.reasons import AFTER, BACK, BETWEEN, ENDLESS, FIRST
 from upbeat.core.time import checked_step
@@ -24,8 +24,8 @@ from upbeat.master.registers import (
     Writer,
     at,
     equal,
-    least,
-    most,
+    maximum,
+    minimum,
     power,
     ulp,
     where,
@@ -41,6 +41,7 @@ NEARBY = 2.0
 """So many times the tolerance behind an event, conditions are believed to have come there without a jump."""
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Revised(Wrapping):
     """Steps as `pace` proposes them, but one that has gone past an event is sent back to it.
@@ -51,7 +52,7 @@ class Revised(Wrapping):
     both ends of what is left to search, their rates and second derivatives where outputs declare them.
     The step stands once it ends at most `tolerance` behind the event. Attempts are made where polynomials
     say, and halve what is left to search where these do not help, so 30 of them suffice for a tolerance of
-    1e-8 of the step, whatever the condition is like. A step that has been sent back `most` times stands as
+    1e-8 of the step, whatever the condition is like. A step that has been sent back `maximum` times stands as
     it is. All units need rollback.
 
     What is true at the start, stops being so and is true again at the end has happened twice: the step ends
@@ -66,7 +67,7 @@ class Revised(Wrapping):
     pace: Pace
     tolerance: float | None = None
     locates: ClassVar[bool] = True
-    most: int = 30
+    max_iterations: int = 30
     after: float | None = None
 
     def __post_init__(self) -> None:
@@ -77,9 +78,11 @@ class Revised(Wrapping):
             raise MasterError("the pace of Revised goes back to events already: one Revised is enough")
         if self.tolerance is not None:
             object.__setattr__(self, "tolerance", checked_step(self.tolerance, "tolerance of Revised"))
-        checks.count(self.most, "most of Revised")
-        if self.most > 50:
-            raise MasterError(f"most of Revised is 50 at most, not {self.most}: it never needs so many")
+        checks.count(self.max_iterations, "max_iterations of Revised")
+        if self.max_iterations > 50:
+            raise MasterError(
+                f"max_iterations of Revised is 50 at most, not {self.max_iterations}: it never needs so many"
+            )
         if self.after is not None:
             object.__setattr__(self, "after", checks.positive(self.after, "after of Revised"))
             if self._after > 1.0:
@@ -269,7 +272,7 @@ class _Search:
         w.let(steps.again, 0.0)
         with w.when(equal(self.rounds, 0.0)):
             length = self.pace._tolerance or MARGIN * (reached - t)
-            w.let(tolerance, most(length, GRAINS * ulp(reached)))
+            w.let(tolerance, maximum(length, GRAINS * ulp(reached)))
         # What has happened by now: `high`, `low` and what is left to search.
         w.copy(self.at_end, self.now, self.cells)
         w.let(self.span, reached)
@@ -308,7 +311,7 @@ class _Search:
         """The largest of some conditions: where it falls to zero, their event happens."""
         found: Expr = at(samples, WIDTH * places[0])
         for k in places[1:]:
-            found = most(found, at(samples, WIDTH * k))
+            found = maximum(found, at(samples, WIDTH * k))
         return found
 
     def _due(self, samples: Cell) -> list[Expr]:
@@ -332,7 +335,7 @@ class _Search:
         w.add(Fit(watch.orders, sets, self.kept.index, self.apart.index, self.curves.index))
         w.let(self.half, 0.5 * self.tolerance)
         w.add(Fall(watch.counts, self.curves.index, self.span.index, self.half.index, self.falls.index))
-        w.let(self.tiny, most(TINY * self.tolerance, ulp(t)))
+        w.let(self.tiny, maximum(TINY * self.tolerance, ulp(t)))
         w.let(self.found, inf)
         w.let(self.happened, 0.0)
         self._is(w, low + self.span, -1.0)
@@ -394,7 +397,7 @@ class _Search:
     def _aim(self, w: Writer) -> None:
         """Where the next attempt should end, if this one ends too far from the event."""
         reached, tolerance, goes, to = self.steps.reached, self.tolerance, self.goes, self.to
-        may = self.rounds < float(self.pace.most)
+        may = self.rounds < float(self.pace.max_iterations)
         w.let(goes, 0.0)
         with w.when(self.before):
             w.let(to, self.at)
@@ -409,14 +412,18 @@ class _Search:
     def _attempt(self, w: Writer) -> None:
         """An attempt between both times, if the event is estimated to be `at`.
 
-        At most `tolerance` lies between both times then, or, where rates are known, between the estimate
-        and the end. A line through two far ends says little about the place where it is zero, so without
-        rates only the other side will do; so it is where conditions jump, whatever their rates say. Of the
-        `most` attempts enough are kept for halving: if they can make the distance as small as `tolerance` at
-        all, they do, whatever the estimates are worth.
+        At most `tolerance` lies between both times then, or, where rates are known, between the estimate and
+        the end. A line through two far ends says little about the place where it is zero, so without rates
+        only the other side will do; so it is where conditions jump, whatever their rates say. Of the
+        `max_iterations` attempts enough are kept for halving: if they can make the distance as small as
+        `tolerance` at all, they do, whatever the estimates are worth.
         """
         low, high, to, tolerance = self.low, self.high, self.to, self.tolerance
-        left, width, middle = float(self.pace.most) - self.rounds, high - low, low + 0.5 * (high - low)
+        left, width, middle = (
+            float(self.pace.max_iterations) - self.rounds,
+            high - low,
+            low + 0.5 * (high - low),
+        )
         done = self.sure & self.close & (self.streak > 0.0) & (high - self.at <= tolerance)
         with w.when(width <= tolerance):
             w.let(to, high)
@@ -432,7 +439,7 @@ class _Search:
             w.let(self.margin, reach)
             with w.when(HARDLY * self.margin >= width):  # halving is still enough
                 first, last = high - self.margin, low + self.margin
-                w.let(to, where(first <= last, least(most(to, first), last), middle))
+                w.let(to, where(first <= last, minimum(maximum(to, first), last), middle))
             w.let(to, where((low < to) & (to < high), to, middle))
 
     def _near(self, w: Writer) -> None:
@@ -441,7 +448,7 @@ class _Search:
         w.let(margin, 0.5 * self.tolerance)
         with w.when(streak < 0.0):
             w.let(count, -streak - 1.0)
-            with w.when(count > 0.0), w.repeat(self.pace.most, count <= 0.0):
+            with w.when(count > 0.0), w.repeat(self.pace.max_iterations, count <= 0.0):
                 w.let(margin, margin * 10.0)
                 w.let(count, count - 1.0)
             w.let(self.to, self.at + margin)

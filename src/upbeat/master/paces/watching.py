@@ -13,7 +13,7 @@ from upbeat.core.ports import Kind
 from upbeat.master.paces.estimate import Watched
 from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
-from upbeat.master.registers import least
+from upbeat.master.registers import minimum
 from upbeat.master.wiring import Wiring
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import Equations
@@ -47,7 +47,7 @@ def right_after(close: Expr, step: float) -> Expr:
     A ball that is landed on late by `close` each time, and keeps the part e of its speed, ends up with
     leaps of close·(1 + e)/(1 - e).
     """
-    return least(100.0 * close, 0.01 * step)
+    return minimum(100.0 * close, 0.01 * step)
 
 
 def allowance(step: float, span: float = inf) -> float:
@@ -72,7 +72,7 @@ def left(budget: float, rate: float, t: float, reached: float, limit: float, eve
 
 PART = 1e-5
 """Of a step: closer is of no use, for inputs are not known as well as that between communication points."""
-MOST = 1e-2
+MAX_RTOL = 1e-2
 """Of a step: no solver is as bad as that, whatever tolerance it was given."""
 _OWN: dict[type, float] = {Euler: 1e-3, Midpoint: 1e-4, RK4: 1e-5}
 """Of a step of a solver that takes all of them alike: about what an order of convergence more is worth."""
@@ -97,7 +97,7 @@ def margin(units: Mapping[str, Model], step: float, called: Callable[[str], str]
         solver = solver_of(inner)
         length, why = 0.0, ""
         if isinstance(solver, (DormandPrince, Cvode)):
-            length = min(solver.rtol, MOST) * step
+            length = min(solver.rtol, MAX_RTOL) * step
             why = (
                 f"the solver of {called(unit)} is exact to {solver.rtol:g} only, so it is that part of a step"
             )

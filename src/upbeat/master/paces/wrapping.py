@@ -37,7 +37,7 @@ class Wrapping:
         return retries(self.pace)
 
     @property
-    def usual(self) -> float:
+    def nominal_step(self) -> float:
         return nominal_step(self.pace)
 
     @property

@@ -224,9 +224,9 @@ class _Reading:
                 kinds.append(read.kind)
             except Wrong as wrong:
                 raise Wrong(wrong.what, wrong.hint, ("of",)) from None
-        told = f"{getattr(function, '__name__', type(function).__name__)}({', '.join(map(show, cells))})"
-        same = sum(call.name.startswith(f"{self._name}: {told}") for call in self._calls)
-        name = f"{self._name}: {told}" + (f" ({same + 1})" if same else "")
+        shown = f"{getattr(function, '__name__', type(function).__name__)}({', '.join(map(show, cells))})"
+        same = sum(call.name.startswith(f"{self._name}: {shown}") for call in self._calls)
+        name = f"{self._name}: {shown}" + (f" ({same + 1})" if same else "")
         self._calls.append(Call(name, function, tuple(cells), tuple(kinds)))
         return Name(name)
 

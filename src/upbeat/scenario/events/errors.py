@@ -85,8 +85,10 @@ def _keys(kind: str, port: Port) -> str:
     if port.items:
         labels = [json.dumps(item, ensure_ascii=False) for item in port.items]
         coded = [f"{label} = {code}" for label, code in zip(labels, port.codes, strict=True)]
-        usual = port.labels.usual
-        keys.append(f"items = [{', '.join(labels)}]" if usual else f"items = {{ {', '.join(coded)} }}")
+        default_codes = port.labels.default_codes
+        keys.append(
+            f"items = [{', '.join(labels)}]" if default_codes else f"items = {{ {', '.join(coded)} }}"
+        )
     elif port.kind is not Kind.REAL:
         keys.append(f'of = "{port.kind.value}"')
     keys += [f'unit = "{port.unit}"'] if port.unit else []

@@ -365,19 +365,19 @@ def relay(signals: Function | None, events: Mapping[Port, EventSeries | None]) -
     One with a list of happenings plays it, from the start of the run on. Any other has an event input
     ``set_<name>``, and hands on what comes in there.
     """
-    told = [port for port, happens in events.items() if happens is None]
+    shown = [port for port, happens in events.items() if happens is None]
     played = [
         _Played(port, happens) for port, happens in events.items() if happens is not None and happens.at
     ]
     due: Expr = _NEVER
     for one in played:
         due = one.next if due is _NEVER else Apply(Op.MIN, (due, one.next))
-    for port in told:
+    for port in shown:
         due = Apply(Op.WHERE, (_is_set(port), _TIME, due))
     steps = tuple((one.variable, one.then) for one in played)
     mode = Mode(
         due=due,
-        emissions=(*(_handed_on(port) for port in told), *(one.emission for one in played)),
+        emissions=(*(_handed_on(port) for port in shown), *(one.emission for one in played)),
         internal=steps,
         external=steps,  # what is sent in the same jump has been sent
     )
@@ -386,7 +386,7 @@ def relay(signals: Function | None, events: Mapping[Port, EventSeries | None]) -
     return Discrete(
         ports=(
             *inputs,
-            *(replace(port, name=by_hand(port.name), causality=Causality.INPUT) for port in told),
+            *(replace(port, name=by_hand(port.name), causality=Causality.INPUT) for port in shown),
             *(replace(output.port, depends=frozenset()) for output in outputs),
             *(replace(port, causality=Causality.OUTPUT) for port in events),
         ),

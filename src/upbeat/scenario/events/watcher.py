@@ -266,12 +266,12 @@ class _Linked:
     """The names of what the watcher has for an event that a unit may locate.
 
     `limit`: a unit is believed where the indicator is not above it; else what the unit assumed of others was
-    wrong, and nothing happens. `told`: it has been located, and is to happen.
+    wrong, and nothing happens. `reported`: it has been located, and is to happen.
     """
 
     port: str
     limit: str
-    told: str
+    reported: str
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def _made(
     is_true = {e.name: Apply(Op.LE, (e.indicator, _ZERO)) for e in watched}
     is_false = {e.name: Apply(Op.GT, (e.indicator, _ZERO)) for e in watched}
     for name, link in links.items():
-        is_true[name] = Apply(Op.OR, (is_true[name], Name(link.told)))
+        is_true[name] = Apply(Op.OR, (is_true[name], Name(link.reported)))
     due = {e.name: Apply(Op.AND, (Name(armed[e.name]), is_true[e.name])) for e in watched}
     for event in watched:
         if event.name in guards:
@@ -361,7 +361,7 @@ def _made(
             # Where a unit sees zero, the indicator may still be a little above it: then zero will not do.
             above = Apply(Op.MAX, (Name(guard.low), _ZERO))
             is_false[event.name] = Apply(Op.GT, (event.indicator, Apply(Op.ADD, (above, above))))
-            kept.append((links[event.name].told, _ZERO))
+            kept.append((links[event.name].reported, _ZERO))
         # What its own change has lifted (a ball that is put where it lies) need not sink as deep again.
         lifted = Apply(Op.MAX, (Name(guard.low), Apply(Op.MIN, (event.indicator, _ZERO))))
         low = Apply(Op.WHERE, (turns[-1], lifted, Name(guard.low)))
@@ -383,18 +383,19 @@ def _made(
     ]
     limits = [Port(link.limit, Causality.INPUT, internal=True) for link in links.values()]
     indicators = {event.name: event.indicator for event in watched}
-    told = tuple(
-        (link.told, _told(link, guards[name], armed[name], indicators[name])) for name, link in links.items()
+    reported = tuple(
+        (link.reported, _reported(link, guards[name], armed[name], indicators[name]))
+        for name, link in links.items()
     )
     remembered: list[Variable] = []
     for guard in guards.values():
         remembered += [Variable(guard.last, Kind.REAL, -inf), Variable(guard.turned, Kind.BOOLEAN, False)]
         remembered.append(Variable(guard.low, Kind.REAL, 0.0))
-    remembered += [Variable(link.told, Kind.BOOLEAN, False) for link in links.values()]
+    remembered += [Variable(link.reported, Kind.BOOLEAN, False) for link in links.values()]
     return Watcher(
         ports=(*inputs, *limits, *heard, *happened, *sent),
         variables=(*(Variable(name, Kind.BOOLEAN, True) for name in armed.values()), *remembered),
-        modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), (*rearmed, *kept), told),),
+        modes=(Mode(Apply(Op.WHERE, (busy, _TIME, _NEVER)), tuple(emissions), (*rearmed, *kept), reported),),
         events=tuple(watched),
         links=tuple((name, link.port) for name, link in links.items()),
         limits=tuple((name, link.limit) for name, link in links.items()),
@@ -453,18 +454,18 @@ def _deeper(guard: _Guard, indicator: Expr, link: _Linked | None) -> Expr:
     """Whether what has been turned goes deeper than where that was, or has been located once more."""
     below: Expr = Apply(Op.LT, (indicator, Apply(Op.MIN, (Name(guard.low), _ZERO))))
     if link is not None:
-        below = Apply(Op.OR, (below, Name(link.told)))
+        below = Apply(Op.OR, (below, Name(link.reported)))
     return Apply(Op.AND, (Name(guard.turned), below))
 
 
-def _told(link: _Linked, guard: _Guard, armed: str, indicator: Expr) -> Expr:
+def _reported(link: _Linked, guard: _Guard, armed: str, indicator: Expr) -> Expr:
     """Whether an event is to happen because it has been located: unless it just has, or plainly is none."""
     later = Apply(Op.GT, (_TIME, Name(guard.last)))
     near = Apply(Op.LE, (indicator, Name(link.limit)))
     guarded = Apply(Op.OR, (Name(armed), Name(guard.turned)))
     due = Apply(Op.AND, (guarded, Apply(Op.AND, (later, near))))
     news = Apply(Op.AND, (Name(f"{link.port}?"), due))
-    return Apply(Op.OR, (Name(link.told), news))
+    return Apply(Op.OR, (Name(link.reported), news))
 
 
 def watchers(units: Mapping[str, Model]) -> dict[str, Watcher]:

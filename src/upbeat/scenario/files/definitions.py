@@ -64,9 +64,9 @@ class AdaptationError(ModelError):
 _CELL = re.compile(r"\[(\d+)\]\Z")
 
 
-MOST_EVENTS = 1_000
+MAX_EVENTS = 1_000
 """Of a scenario in a file, between units."""
-MOST_UNITS = 10_000
+MAX_UNITS = 10_000
 """Of a scenario in files, with those of all scenarios inside: a few small files can stand for any number."""
 
 
@@ -98,14 +98,14 @@ class Definitions:
         self._cells += cells_of(model) if model is not None else 0
         self._units += 1 if model is None else stands_for(model)
         if self.full:
-            hint = f"A scenario in files has at most {MOST_UNITS:,}. Scenarios in Python may have more."
-            self._problems.add(("units",), f"there are more than {MOST_UNITS:,} units in all", hint)
+            hint = f"A scenario in files has at most {MAX_UNITS:,}. Scenarios in Python may have more."
+            self._problems.add(("units",), f"there are more than {MAX_UNITS:,} units in all", hint)
         return model
 
     @property
     def full(self) -> bool:
         """Whether there are more units than a file may have."""
-        return self._units > MOST_UNITS
+        return self._units > MAX_UNITS
 
     def _unit(self, name: str, table: object, where: Where = ()) -> Model | None:
         where = where or ("units", name)
@@ -254,8 +254,8 @@ def isolated(model: Model, table: Table) -> Model:
 
 def isolation_table(model: Isolated) -> dict[str, Any]:
     """The keys that say what `model` is, besides the model inside."""
-    usual = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
-    told = {key: getattr(model, key) for key, value in usual.items() if getattr(model, key) != value}
+    default_codes = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
+    told = {key: getattr(model, key) for key, value in default_codes.items() if getattr(model, key) != value}
     return {"isolation": model.isolation, **told}
 
 

@@ -204,16 +204,18 @@ def shared_events(scenario: Scenario) -> tuple[dict[str, Model], list[SharedEven
         for sender in connection.senders:
             if sender.source[0] in looking:
                 targets[sender.source] = (*targets.get(sender.source, ()), (connection.unit, connection.port))
-    told = {end for ends in targets.values() for end in ends}
+    targets_of_events = {end for ends in targets.values() for end in ends}
     units = {
-        name: _without(name, model, told) for name, model in scenario.units.items() if name not in looking
+        name: _without(name, model, targets_of_events)
+        for name, model in scenario.units.items()
+        if name not in looking
     }
     return units, [_shared_event(observed, scenario, targets) for observed in observed_events(scenario)]
 
 
-def _without(name: str, model: Model, told: set[End]) -> Model:
+def _without(name: str, model: Model, targets_of_events: set[End]) -> Model:
     """The model without the event inputs through which it was told what to change."""
-    ports = {port for unit, port in told if unit == name}
+    ports = {port for unit, port in targets_of_events if unit == name}
     if not ports or not isinstance(model, Ode):
         return model
     equations = replace(
@@ -496,7 +498,7 @@ def _output(port: Port, value: str) -> dict[str, Any]:
 # ----------------------------------------------------------------------------------------------------
 # Algebraic loops among merged definitions: replaced by formulas where linear, by unknowns elsewhere.
 
-MOST_SYMBOLIC = 4
+MAX_SYMBOLIC = 4
 """Linear loops with more unknowns than this are solved by numbers: their formulas grow too long."""
 
 
@@ -568,7 +570,7 @@ def _linear(
     unknowns: Mapping[str, Expr], rest: Mapping[str, Expr], made: Merged, loop: str
 ) -> dict[str, Expr] | None:
     """The unknowns as formulas; None if the loop is not linear in them, or too large."""
-    if len(unknowns) > MOST_SYMBOLIC:
+    if len(unknowns) > MAX_SYMBOLIC:
         return None
     forms = {name: Affine.unknown(name) for name in unknowns}
     equations: dict[str, Affine] = {}

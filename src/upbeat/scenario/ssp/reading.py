@@ -496,7 +496,7 @@ _FMU = ("application/x-fmu-sharedlibrary", "application/x-fmu-source-code")
 _NESTED = ("application/x-ssp-package", "application/x-ssp-definition")
 _ABOUT = ("author", "fileversion", "copyright", "license", "description")
 _DEEPEST = 30
-_MOST = 50_000
+_MAX_ELEMENTS = 50_000
 
 
 class Files(Documents, Protocol):
@@ -606,10 +606,10 @@ class StructureReader:
         self, element: Element, path: tuple[str, ...], ids: tuple[str, ...]
     ) -> Component | System | Reference | None:
         self._count += 1
-        if self._count > _MOST:
-            if self._count == _MOST + 1:
+        if self._count > _MAX_ELEMENTS:
+            if self._count == _MAX_ELEMENTS + 1:
                 self._findings.error(
-                    element.line, "", f"there are more than {_MOST:,} elements in the system"
+                    element.line, "", f"there are more than {_MAX_ELEMENTS:,} elements in the system"
                 )
             return None
         match element.tag:

@@ -568,7 +568,7 @@ class Reach(NamedTuple):
     """Distances from rest, and the longest delay."""
 
     within: tuple[float, float]
-    most: float
+    max_delay: float
 
 
 def reach_of(system: Bimodal) -> Reach | None:

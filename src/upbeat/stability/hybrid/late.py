@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, check_type
+from upbeat.core.errors import InvalidInput, check_type, renamed
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.pace import lateness
 from upbeat.scenario.scenario import Scenario
@@ -61,14 +61,16 @@ class LargestDelay:
     edge: bool
 
 
+@renamed
 def largest_delay(
     system: Bimodal | Scenario | Experiment,
     *,
     within: tuple[float, float] | None = None,
-    most: float | None = None,
+    max_delay: float | None = None,
     looks: int = LOOKS,
 ) -> LargestDelay | None:
-    """The least delay, up to `most`, with which there is a closed orbit at a distance `within` these two.
+    """The smallest delay, up to `max_delay`, for which there is a closed orbit at a distance `within` these
+    two.
 
         up.largest_delay(up.load("ball.toml"))
 
@@ -82,18 +84,19 @@ def largest_delay(
     optimize = need("scipy.optimize", "stability", PURPOSE)
     if not isinstance(system, Bimodal):
         found = planar(system.scenario if isinstance(system, Experiment) else system)
-        if within is None or most is None:
+        if within is None or max_delay is None:
             reach = reach_of(_bounded(found, looks))
             if reach is None:
                 return None  # no orbit leaves the inner mode, whatever its size
-            within, most = within or reach.within, most or reach.most
-        return largest_delay(found, within=within, most=most, looks=2 * looks)
-    if within is None or most is None:
-        raise InvalidInput("say where to look: within=(0.001, 0.1), most=0.01")
+            within, max_delay = within or reach.within, max_delay or reach.max_delay
+        return largest_delay(found, within=within, max_delay=max_delay, looks=2 * looks)
+    if within is None or max_delay is None:
+        raise InvalidInput("say where to look: within=(0.001, 0.1), max_delay=0.01")
     low, high = within
-    if not 0.0 < low < high or not most > 0.0:
+    if not 0.0 < low < high or not max_delay > 0.0:
         raise InvalidInput(
-            f"distances and delays are positive and in order, not within={within!r} and most={most!r}"
+            f"distances and delays are positive and in order, not within={within!r} and "
+            f"max_delay={max_delay!r}"
         )
     system = _bounded(system, looks)
     grid = np.geomspace(low, high, looks)
@@ -101,13 +104,15 @@ def largest_delay(
     for late in PATTERNS:
         for place, distance in enumerate(grid):
             # Who needs a longer delay than one that is known already is not asked how long.
-            bound = min(most, best)
-            closes = _closing(system, float(distance), bound, late, COARSE, tries=8 if bound == most else 2)
+            bound = min(max_delay, best)
+            closes = _closing(
+                system, float(distance), bound, late, COARSE, tries=8 if bound == max_delay else 2
+            )
             if closes < best:
                 best, k, pattern = closes, place, late
     if not np.isfinite(best):
         return None
-    closing = partial(_closing, system, most=most, pattern=pattern, accuracy=FINE)
+    closing = partial(_closing, system, max_delay=max_delay, pattern=pattern, accuracy=FINE)
     ends = float(grid[max(k - 1, 0)]), float(grid[min(k + 1, looks - 1)])
     found = optimize.minimize_scalar(
         closing, bounds=ends, method="bounded", options={"xatol": 1e-6 * ends[1]}
@@ -123,7 +128,7 @@ def largest_delay(
 
 def _bounded(system: Bimodal, looks: int) -> Bimodal:
     """The same system, for so many looks: what takes much longer than these mostly do is given up."""
-    left = most = WORK * looks
+    left = allowed = WORK * looks
 
     def counted(field: Field) -> Field:
         def counting(x: Vector) -> Sequence[float]:
@@ -131,7 +136,7 @@ def _bounded(system: Bimodal, looks: int) -> Bimodal:
             left -= 1
             if left < 0:
                 raise InvalidInput(
-                    f"after {most:,} evaluations of its equations orbits were not followed to their ends, "
+                    f"after {allowed:,} evaluations of its equations orbits were not followed to their ends, "
                     "and the search was given up"
                 )
             return field(x)
@@ -144,14 +149,14 @@ def _bounded(system: Bimodal, looks: int) -> Bimodal:
 def _closing(
     system: Bimodal,
     distance: float,
-    most: float,
+    max_delay: float,
     pattern: tuple[float, float],
     accuracy: float,
     tries: int = 8,
 ) -> float:
     """The least delay that closes the orbit through a point of the section; infinity if there is none.
 
-    It is looked for between neighbours of so many `tries` up to `most`.
+    It is looked for between neighbours of so many `tries` up to `max_delay`.
     """
     optimize = need("scipy.optimize", "stability", PURPOSE)
     out, into = pattern
@@ -166,7 +171,7 @@ def _closing(
         crossed = system.back(end, into * late, accuracy)
         return float("nan") if crossed is None else crossed - distance
 
-    before, steps = 0.0, most * np.linspace(0.0, 1.0, tries + 1)[1:] ** 2
+    before, steps = 0.0, max_delay * np.linspace(0.0, 1.0, tries + 1)[1:] ** 2
     for late in steps:
         change = wider(float(late))
         if change >= 0.0:

@@ -509,7 +509,7 @@ Rates = Callable[[float, Array], tuple[Array, Array, Array]]
 
 FINE = 0.1
 """Solvers that look after their own error are followed in steps of about this part of the fastest motion."""
-MOST = 20_000
+MAX_STEPS = 20_000
 """The most steps in which these are followed …"""
 STAGES = 100_000
 """… and the most stages of solvers with steps of their own, where slopes are not the same everywhere."""
@@ -697,7 +697,7 @@ def flow(
         if constant:
             found, own = exact(by_state, by_input, length, moving, slopes)
             return Flow(found, own + blur)
-        count = min(MOST, max(4, ceil(speed / FINE)))
+        count = min(MAX_STEPS, max(4, ceil(speed / FINE)))
         left_out = LEFT_OUT * count * (speed / count) ** 6 + blur
         found = followed(DORMAND_PRINCE, count, rates, t, to, x, moving)
     else:

@@ -59,7 +59,7 @@ from upbeat.units.equations.data import TIME, Equations
 # factor does: then the slopes of one instant say nothing, and steps are looked at until all factors are as
 # they were.
 
-MOST = 2_000
+MAX_STEPS = 2_000
 """The most steps of a period that are followed."""
 ROUNDS = 20
 """How often signals are followed from unit to unit."""
@@ -309,7 +309,7 @@ def steps_of_period(found: Sequence[Factor], step: float) -> int:
                 "--along), or make it periodic: sin and cos of time times a number, or mod(time, period)."
             )
         periods |= dict.fromkeys(factor.periods, factor.what)
-    for count in range(1, MOST + 1):
+    for count in range(1, MAX_STEPS + 1):
         turns = [count * step / period for period in periods]
         if all(round(turn) >= 1 and abs(turn - round(turn)) <= WHOLE * turn for turn in turns):
             return count
@@ -317,7 +317,7 @@ def steps_of_period(found: Sequence[Factor], step: float) -> int:
     near = longest / max(round(longest / step), 1)
     raise NoMatrix(
         f"{periods[longest]} has a period of {longest:.9g} s, and no whole number of steps of {step:.6g} s "
-        f"(up to {MOST:,}) is a whole number of periods, so that no two steps are alike. Take steps of "
+        f"(up to {MAX_STEPS:,}) is a whole number of periods, so that no two steps are alike. Take steps of "
         f"{near!r} s, or another whole part of the period."
     )
 
@@ -420,7 +420,7 @@ class Followed:
         self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
         self._called = called
         self._program, self._start, self._stop = program, start, stop
-        self._usual = blocks[0]
+        self._default_block = blocks[0]
         steps = [program.steps[name] for name in blocks]
         self.depth = max(_depths(scenario, program))
         self.depth += len(blocks) > 1 and looks_back(program, models, steps)
@@ -540,7 +540,7 @@ class Followed:
         end = self._grid[0] + self._grid[1] * step
         while self._time < end:
             self._forms.write(self._program.next, self._next(end, step))
-            self._forms.execute(self._usual if block is None else block)
+            self._forms.execute(self._default_block if block is None else block)
             self._time = float(self._forms.read(self._program.next))
             self._forms.write(self._program.now, self._time)
             self._instant()
@@ -583,7 +583,7 @@ class Followed:
             return 1
         found = [*self._factors, *self._ticks(step)]
         later = later_steps((self._stop - self._time) / step)
-        told: dict[str, list[str]] = {}
+        units_by_times: dict[str, list[str]] = {}
         for unit, one in self._own.items():
             tried = one.alike(self._time, step, [port for of, port in self._driven if of == unit], later)
             if tried is None:
@@ -591,11 +591,11 @@ class Followed:
             elif tried:
                 times = [f"{self._time + k * step:.4g}" for k in tried]
                 shown = times if len(times) <= SHOWN else [*times[:3], "…", *times[-5:]]
-                told.setdefault(", ".join(shown), []).append(self._called[unit])
+                units_by_times.setdefault(", ".join(shown), []).append(self._called[unit])
         self._tried = tuple(
             f"{', '.join(units[:3])}{f' and {len(units) - 3} more' if len(units) > 3 else ''}: nobody can "
             f"look inside; slopes stay what they were when tried at t = {times} s"
-            for times, units in told.items()
+            for times, units in units_by_times.items()
         )
         count = steps_of_period(found, step)
         return count * self._turns_of(step, count) if self.sampled else count

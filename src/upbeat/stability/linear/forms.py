@@ -521,7 +521,7 @@ def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Bl
     flow = DataFlow(program.layout, models)
     reads = {read for step in steps for read in flow.block(step).reads}
     written = {i.to for step in steps for i in walk(step) if isinstance(i, Let)}
-    times = {kept for history in program.histories for kept in (*history.times, *history.usual)}
+    times = {kept for history in program.histories for kept in (*history.times, *history.spacing)}
     known = signal_cells(program, models) | times | {program.now, program.next}
     return any(("cell", cell) in reads for cell in written - known)
 

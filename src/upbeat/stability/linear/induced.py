@@ -780,7 +780,7 @@ class Inducing:
                 "Choose another point (at=…, --at)."
             )
 
-    def rest(self, step: float, *, most: int = 60, tolerance: float = 1e-9) -> Induced:
+    def rest(self, step: float, *, max_iterations: int = 60, tolerance: float = 1e-9) -> Induced:
         """The matrix at a point that a step leaves as it is, searched from the start by Newton's method.
 
         Where a step changes hardly anything the point itself may still be far: it has to have come to rest
@@ -793,7 +793,7 @@ class Inducing:
         for _ in range(machine.depth):
             machine.go(step)
         moved = nearer = np.inf
-        for _ in range(most):
+        for _ in range(max_iterations):
             before = machine.values()
             self._point = (machine.save(), before) if machine.reusable else None
             found = machine.induced(step)
@@ -818,9 +818,9 @@ class Inducing:
             nearer = far
             machine.put(before + away)
         raise InvalidInput(
-            f"no operating point at rest was found within {most} steps of Newton's method (the last one "
-            f"still changes by {moved:.3g} over a communication step). Linearise at a time of the run "
-            'instead (at=5.0, --at 5), or at the start (at="start").'
+            f"no operating point at rest was found within {max_iterations} steps of Newton's method (the "
+            f"last one still changes by {moved:.3g} over a communication step). Linearise at a time of the "
+            'run instead (at=5.0, --at 5), or at the start (at="start").'
         )
 
 
@@ -864,7 +864,7 @@ def named(at: At) -> str:
     return "the start" if at == "start" else "rest" if at == "rest" else f"t = {at:.6g} s"
 
 
-def told(word: str, what: str, *, linear: bool, at: At) -> str:
+def verdict_sentence(word: str, what: str, *, linear: bool, at: At) -> str:
     """A verdict in one sentence; one that does not hold everywhere is labelled local, with its point."""
     if linear:
         return f"{word}: {what}"

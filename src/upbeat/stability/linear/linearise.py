@@ -832,7 +832,7 @@ def _planned(
             read = {n for e in (*(value for _, value in event.then), *sendings) for n in names(e)}
             if event.indicator is None:
                 announced = all(
-                    _tells_plans(scenario, s) for port in event.on for s in sent.get((unit, port), ())
+                    _announces(scenario, s) for port in event.on for s in sent.get((unit, port), ())
                 )
                 own = set(_cells([p for p in equations.heard if p.name in event.on]))
                 read -= own if announced else set()
@@ -848,7 +848,7 @@ def _planned(
         free |= {cell for event in equations.events if event.name in odd for cell, _ in event.then}
 
 
-def _tells_plans(scenario: Scenario, sender: Sender) -> bool:
+def _announces(scenario: Scenario, sender: Sender) -> bool:
     """Whether an event comes from the scenario, at times and with values that no state changes."""
     source, port = sender.source
     watcher = scenario.units.get(source)

@@ -148,9 +148,9 @@ class Search(NamedTuple):
 
 
 def search(
-    automaton: Automaton, matrices: Array, longest: int, at_least: float = 1.0, most: int = 2_000_000
+    automaton: Automaton, matrices: Array, longest: int, at_least: float = 1.0, limit: int = 2_000_000
 ) -> Search:
-    """Try all cycles of up to `longest` edges, but not more than about `most` walks of one length.
+    """Try all cycles of up to `longest` edges, but not more than about `limit` walks of one length.
 
     A cycle is tried once: beginning at its smallest edge, as a Lyndon word, and not as a repetition of a
     shorter one.
@@ -183,7 +183,7 @@ def search(
             bad = np.flatnonzero(rates >= at_least)
             found += [Cycle(tuple(walks[chosen[k]].tolist()), float(rates[k])) for k in bad]
         counts = degree[target[walks[:, -1]]]
-        if length == longest or counts.sum() > most or len(edges) ** (length + 1) >= 1 << 62:
+        if length == longest or counts.sum() > limit or len(edges) ** (length + 1) >= 1 << 62:
             return Search(found, best, length)
         rows = np.repeat(np.arange(len(walks)), counts)
         nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -337,7 +337,7 @@ def _positive(matrix: Exact) -> bool:
 # ----------------------------------------------------------------------------------------------------
 # Lifts: the same sequences on an automaton that remembers the last few edges, so that less need be cut.
 
-MOST = 200_000
+MAX_EDGES = 200_000
 """Edges; nobody can decide anything about more of them."""
 
 
@@ -363,9 +363,10 @@ class Lift:
             walks = [
                 (*walk, e) for walk in walks for e in self.base.outgoing[self.base.edges[walk[-1]].target]
             ]
-            if len(walks) > MOST:
+            if len(walks) > MAX_EDGES:
                 raise InvalidInput(
-                    f"a lift of degree {self.degree} would have more than {MOST} edges: take a smaller one"
+                    f"a lift of degree {self.degree} would have more than {MAX_EDGES} edges: "
+                    "take a smaller one"
                 )
         return tuple(walks)
 
@@ -461,7 +462,7 @@ def decide(
     budget = Budget(seconds)
     checked_whole(longest, "longest", 1)
     checked_degree(lift)
-    tried = search(system.automaton, system.matrices, longest, MARGINAL, most=100_000)
+    tried = search(system.automaton, system.matrices, longest, MARGINAL, limit=100_000)
     if tried.found:
         return _not_dying(_repeated(system.automaton, tried.found), system.matrices)
     met = _repeated(system.automaton, [tried.best] if tried.best is not None else [])
@@ -486,7 +487,7 @@ def _not_dying(near: tuple[Repeated, ...], matrices: Array) -> Decision:
 
 
 def _component(
-    part: Automaton, matrices: Array, budget: Budget, most: int, near: float, enough: int
+    part: Automaton, matrices: Array, budget: Budget, limit: int, near: float, enough: int
 ) -> Decision:
     """The answer for one strong component."""
     if matrices.shape[1] > LARGEST:
@@ -495,7 +496,7 @@ def _component(
     met: tuple[Repeated, ...] = ()
     why = "there are no quadratic forms, and no cycle was found that grows"
     prover = Prover(part, matrices, budget)
-    for degree in range(most + 1):
+    for degree in range(limit + 1):
         if len(Lift(part, degree).windows) > EDGES:
             break
         if budget.over:
@@ -561,7 +562,7 @@ def stressed_cycles(
     for level in LEVELS:
         places = np.flatnonzero(found.stress >= level * top)
         part = Automaton(graph.nodes, tuple(graph.edges[k] for k in places))
-        tried = search(part, matrices, 60, near, most=60_000)
+        tried = search(part, matrices, 60, near, limit=60_000)
         for cycle in (*tried.found, *([tried.best] if tried.best is not None else [])):
             named = Cycle(tuple(int(places[e]) for e in cycle.edges), cycle.growth)
             if cycle.growth >= near:

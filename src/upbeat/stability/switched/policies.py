@@ -17,7 +17,7 @@ from upbeat.master.paces.wrapping import Wrapping
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.budget import checked_degree, checked_seconds
 from upbeat.stability.linear.followed import USUAL, Verdict
-from upbeat.stability.linear.induced import At, Inducing, check_blocks, experiment_of, named, told
+from upbeat.stability.linear.induced import At, Inducing, check_blocks, experiment_of, named, verdict_sentence
 from upbeat.stability.switched.automaton import Automaton, Edge
 from upbeat.stability.switched.decide import Decision, Repeated, decide
 from upbeat.stability.switched.stabilise import Report, Stabilised, stabilise
@@ -152,13 +152,13 @@ class Certified:
     def __str__(self) -> str:
         sizes = spelled(self.policies)
         if self.freely.verdict == "stable":
-            return self._told(
+            return self._sentence(
                 "Stable", f"if steps of {sizes} follow each other in any order, every motion decays."
             )
         if not self.kept.automaton.edges:
             return self._nothing_left(sizes)
         if not self.proven:
-            return self._told(
+            return self._sentence(
                 "Undecided", f"nothing could be proven about steps of {sizes} in the time given."
             )
         left, all_ = self.kept.entropy_base, self.system.automaton.entropy_base
@@ -172,7 +172,7 @@ class Certified:
     def _nothing_left(self, sizes: str) -> str:
         """The verdict where no sequence remains, and what would help."""
         if not self.freely.growing:
-            return self._told(
+            return self._sentence(
                 "Undecided",
                 f"with steps of {sizes} some motion neither decays nor grows as far as can be told, so that "
                 "no sequence is proven to decay. A verdict on one step (--step) names that motion; hold or "
@@ -186,14 +186,14 @@ class Certified:
             )
         else:
             advice = "Take a larger lift, or leave out sizes that grow."
-        return self._told(
+        return self._sentence(
             "Unstable",
             f"with steps of {sizes} some sequence grows, and forbidding sequences of "
             f"{self.kept.lift.degree + 1} steps leaves none. {advice}",
         )
 
-    def _told(self, word: str, what: str) -> str:
-        return told(word, what, linear=self.linear, at=self.at)
+    def _sentence(self, word: str, what: str) -> str:
+        return verdict_sentence(word, what, linear=self.linear, at=self.at)
 
 
 def certified(

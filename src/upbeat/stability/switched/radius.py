@@ -60,7 +60,7 @@ def joint_radius(
     checked_tolerance(tolerance)
     checked_whole(longest, "longest", 1)
     checked_degree(lift)
-    tried = search(system.automaton, system.matrices, longest, float("inf"), most=200_000).best
+    tried = search(system.automaton, system.matrices, longest, float("inf"), limit=200_000).best
     lower = Repeated((), 0.0)
     if tried is not None:
         policies = tuple(system.automaton.edges[e].symbol for e in tried.edges)
@@ -76,20 +76,20 @@ def joint_radius(
 
 
 def _component(
-    part: Automaton, system: SwitchedSystem, lower: Repeated, tolerance: float, most: int, budget: Budget
+    part: Automaton, system: SwitchedSystem, lower: Repeated, tolerance: float, limit: int, budget: Budget
 ) -> tuple[Repeated, float, list[Certificate]]:
     """Bisection of the rate for which there are forms."""
     if system.size > LARGEST:
         return lower, float("inf"), []
     prover = Prover(part, system.matrices, budget)
     upper, best = float("inf"), []
-    least = SMALL * (float(np.linalg.norm(system.matrices, 2, (1, 2)).max()) or 1.0)
-    rate = max(lower.growth, least) * (1.0 + tolerance)
-    for degree in range(most + 1):
+    minimum = SMALL * (float(np.linalg.norm(system.matrices, 2, (1, 2)).max()) or 1.0)
+    rate = max(lower.growth, minimum) * (1.0 + tolerance)
+    for degree in range(limit + 1):
         if len(Lift(part, degree).windows) > EDGES:
             break
         graph = Lift(part, degree).automaton
-        low = max(lower.growth, least)  # below it there is nothing to prove
+        low = max(lower.growth, minimum)  # below it there is nothing to prove
         while not budget.over:
             proof, found = prover.proof(degree, rate)
             if proof is not None:
@@ -104,7 +104,7 @@ def _component(
             if upper <= low * (1.0 + tolerance):
                 break
             rate = min(0.5 * (low + upper), 2.0 * low) if upper > low else upper
-        if upper <= max(lower.growth, least) * (1.0 + 2.0 * tolerance):
+        if upper <= max(lower.growth, minimum) * (1.0 + 2.0 * tolerance):
             break
         rate = 0.5 * (lower.growth + upper)
     return lower, upper, best

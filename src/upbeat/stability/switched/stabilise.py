@@ -368,8 +368,8 @@ def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float 
     sets = set(Pool(system, lifted, longest=3).sets())
     while sets:
         counts = {e: sum(e in s for s in sets) for s in sets for e in s}
-        most = [e for e, count in counts.items() if count == max(counts.values())]
-        cut |= {_least_costly(lifted.automaton, cut, most)}
+        frequent = [e for e, count in counts.items() if count == max(counts.values())]
+        cut |= {_least_costly(lifted.automaton, cut, frequent)}
         sets = {s for s in sets if not s & cut}
     while True:
         left = lifted.automaton.without(cut).irreducible().minimal()

@@ -25,7 +25,7 @@ from upbeat.trace.trace import Trace
 Array = npt.NDArray[np.float64]
 SECONDS = 60.0
 """How much work of the processor following a run may take, unless told."""
-MOST = 20_000
+MAX_STEPS = 20_000
 """The most steps that are followed."""
 SMALLEST = 5e-324
 
@@ -151,7 +151,7 @@ class _Product:
         return (self.log + log(max(radius(self.matrix), SMALLEST))) / self.span
 
     @property
-    def most(self) -> float:
+    def peak(self) -> float:
         """The same for what grows most for the time being, in the units of measure in which that is least."""
         left = np.arange(len(self.matrix))
         while True:  # without what is forgotten, and what nothing depends on
@@ -173,7 +173,7 @@ def _rate(early: _Product, late: _Product) -> tuple[float, float]:
     if not both.matrix.any():  # all is gone, whatever it was
         return both.rate, 0.0
     apart = max(abs(half.rate - both.rate) for half in (early, late))
-    return both.rate, max(apart, both.most - both.rate) + both.blur / both.span
+    return both.rate, max(apart, both.peak - both.rate) + both.blur / both.span
 
 
 def _steps(made: Experiment, trace: Trace | None) -> list[float]:
@@ -190,8 +190,8 @@ def _steps(made: Experiment, trace: Trace | None) -> list[float]:
                 f"the pace {type(pace).__name__} chooses steps as it goes: run it, and give the trace, "
                 "stability_along(experiment, trace)"
             )
-        count = round(min((made.span.stop - made.span.start) / step, 2.0 * MOST))
+        count = round(min((made.span.stop - made.span.start) / step, 2.0 * MAX_STEPS))
         steps = [step] * count
-    if len(steps) > MOST:
-        raise InvalidInput(f"more than {MOST:,} steps: follow a shorter run (until=…)")
+    if len(steps) > MAX_STEPS:
+        raise InvalidInput(f"more than {MAX_STEPS:,} steps: follow a shorter run (until=…)")
     return steps

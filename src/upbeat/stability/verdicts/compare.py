@@ -20,7 +20,7 @@ from upbeat.stability.budget import Budget
 from upbeat.stability.linear.induced import At, experiment_of, step_of
 from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
 
-LEAST = 0.01
+MIN_SHARE = 0.01
 """Of the budget, for each of those that come after it is spent."""
 ORDERS = 6
 """All orders of the units are tried if there are not more of them than this."""
@@ -68,7 +68,7 @@ def compare_couplings(
     budget, all_of_them = Budget(seconds), list(candidates(made))
     for number, (label, master) in enumerate(all_of_them):
         present = master == made.master
-        share = max(budget.left, LEAST * seconds) / (len(all_of_them) - number)
+        share = max(budget.left, MIN_SHARE * seconds) / (len(all_of_them) - number)
         try:
             result = stability_of(
                 made.with_(master=master), step=size, at=at, ideal=ideal, scan=scan, seconds=share

@@ -27,7 +27,7 @@ PER_DECADE = 10
 HUGE = 1e280
 DECADES = 20
 """The most powers of ten that a scan goes over."""
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 """The most steps that a scan looks at."""
 SECONDS = 60.0
 """How much work of the processor looking for stable steps may take, unless told."""
@@ -307,8 +307,8 @@ def _steps(
     count = round(PER_DECADE * decades) + 1 if points is None else points
     if count < 2:
         raise InvalidInput(f"points must be at least 2, not {points!r}")
-    if count > MOST_POINTS:
-        raise InvalidInput(f"a scan looks at {MOST_POINTS:,} steps at most, not at {count:,} (points=…)")
+    if count > MAX_POINTS:
+        raise InvalidInput(f"a scan looks at {MAX_POINTS:,} steps at most, not at {count:,} (points=…)")
     # Steps that fit others are no continuum, and operating points move with the step.
     models = of.model if linear and not of.inducing.inside else None
     found = stable_steps(of, low, high, count, deep=6 if linear else 2, models=models)

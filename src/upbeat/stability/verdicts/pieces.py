@@ -38,7 +38,7 @@ CLOSED = 1e-10
 """A direction is the same again if the cosine between both differs from 1 by no more."""
 GROWN = 1e3
 """What has grown so much, and still goes on, grows for ever: nothing in it depends on its size."""
-MOST = 24
+MAX_PIECES = 24
 """Pieces that one form is looked for; others are tested with it."""
 NEW = 0.25
 """Pieces that are still new, for so many of the directions looked at last, have no end."""
@@ -191,7 +191,7 @@ class _Judging(Kinks):
     def _proven(self, matrices: list[Array]) -> tuple[Array | None, str]:
         """The piece with the largest spectral radius, if one form shrinks with all; else why not."""
         unsure = 1.0 + 100.0 * self._found.accuracy
-        chosen = matrices[:MOST]
+        chosen = matrices[:MAX_PIECES]
         for _ in range(4):
             try:
                 found = decide(SwitchedSystem([unsure * one for one in chosen]), seconds=SECONDS, lift=0)
@@ -207,7 +207,7 @@ class _Judging(Kinks):
             ]
             if not open_:
                 break
-            chosen += open_[: MOST // 2]
+            chosen += open_[: MAX_PIECES // 2]
         else:
             return None, "too many of them meet for one proof"
         return max(matrices, key=lambda one: float(np.abs(np.linalg.eigvals(one)).max(initial=0.0))), ""
@@ -216,7 +216,7 @@ class _Judging(Kinks):
 # ----------------------------------------------------------------------------------------------------
 # A map of stability: the spectral radius over step sizes and values of one parameter.
 
-MOST_STEPS = 250_000
+MAX_STEPS = 250_000
 """The most points of a map."""
 
 
@@ -278,9 +278,9 @@ def stability_map(
     sizes = [checked_step(step, "a step of the map") for step in steps]
     if not sizes or not len(values):
         raise InvalidInput("a map needs at least one step and one value of the parameter")
-    if len(sizes) * len(values) > MOST_STEPS:
+    if len(sizes) * len(values) > MAX_STEPS:
         raise InvalidInput(
-            f"a map of {len(values)} values × {len(sizes)} steps is too large: {MOST:,} points will do"
+            f"a map of {len(values)} values × {len(sizes)} steps is too large: {MAX_PIECES:,} points will do"
         )
     found = np.full((len(values), len(sizes)), np.inf)
     verdicts = np.full(found.shape, "undecided")

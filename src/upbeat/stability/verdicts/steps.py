@@ -43,7 +43,7 @@ WIDE = 2.5
 """By no more than this factor do the steps of one piece differ."""
 LARGE = 60
 """More entries that depend on each other take too long."""
-MOST = 30_000
+MAX_SAMPLES = 30_000
 """The most gaps that are looked at in one piece."""
 BATCH = 2048
 SAFETY = 2.0
@@ -106,7 +106,7 @@ class Between:
         while len(low):
             looked += len(low)
             found.gap = min(found.gap, 0.5 * float((high - low).min()))
-            if looked > MOST:
+            if looked > MAX_SAMPLES:
                 found.left += zip(low.tolist(), high.tolist(), strict=True)
                 break
             middle = 0.5 * (low + high)
@@ -436,7 +436,7 @@ def stable_steps(
     first, last = low, pairs[-1][0]
     ends = [*(step for step, _ in changes[1:]), last]
     runs = _merged([_Run(kind, a, b) for (a, kind), b in zip(changes, ends, strict=True)])
-    runs, told = _closed(judge, models, runs)
+    runs, scanned = _closed(judge, models, runs)
 
     def of(kind: Verdict) -> tuple[Interval, ...]:
         return tuple(
@@ -455,13 +455,13 @@ def stable_steps(
         of("stable"),
         (*undecided, *beyond),
         looked,
-        loose=told.loose,
-        samples=len(looked) + told.samples,
-        gap=gap if told.gap is None else min(gap, told.gap),
+        loose=scanned.loose,
+        samples=len(looked) + scanned.samples,
+        gap=gap if scanned.gap is None else min(gap, scanned.gap),
     )
 
 
-class _Told(NamedTuple):
+class _Scanned(NamedTuple):
     """What looking between steps has brought: where it is not certain, and how closely it looked."""
 
     loose: tuple[float, float] | None
@@ -469,11 +469,11 @@ class _Told(NamedTuple):
     gap: float | None = None
 
 
-def _closed(judge: Judge, models: Models | None, runs: list[_Run]) -> tuple[list[_Run], _Told]:
+def _closed(judge: Judge, models: Models | None, runs: list[_Run]) -> tuple[list[_Run], _Scanned]:
     """Runs without what only seemed stable, and where something may still hide in the stable ones."""
     stable = [run for run in runs if run.verdict == "stable"]
     if models is None or not stable:
-        return runs, _Told((stable[0].low, stable[-1].high) if stable else None)
+        return runs, _Scanned((stable[0].low, stable[-1].high) if stable else None)
     between = Between(models, 0.01 * FINE)
     waiting, done = list(runs), list[_Run]()
     loose: list[tuple[float, float]] = []
@@ -499,7 +499,7 @@ def _closed(judge: Judge, models: Models | None, runs: list[_Run]) -> tuple[list
     except Spent:
         loose += [(run.low, run.high) for run in waiting if run.verdict == "stable"]
     span = (min(a for a, _ in loose), max(b for _, b in loose)) if loose else None
-    return _merged([*done, *waiting]), _Told(span, samples, gap)
+    return _merged([*done, *waiting]), _Scanned(span, samples, gap)
 
 
 def _inner(left: list[tuple[float, float]], low: float, high: float) -> list[tuple[float, float]]:

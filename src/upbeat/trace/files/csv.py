@@ -92,8 +92,8 @@ def _details(events: EventLog) -> list[str]:
     """What there is to say about every event, as fields."""
     fields, more = [""] * len(events), events.more
     for place, (units, details) in more.items():
-        told = ({"units": units} if units else {}) | dict(details)
-        fields[place] = quote(json.dumps(told, ensure_ascii=False, default=str))
+        fields_of_event = ({"units": units} if units else {}) | dict(details)
+        fields[place] = quote(json.dumps(fields_of_event, ensure_ascii=False, default=str))
     return fields
 
 
@@ -145,7 +145,7 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
     while found := _LINE.match(text, at):
         time, index, name, value, about = found.groups()
         try:
-            units, details = _told(about)
+            units, details = _read_details(about)
             log.append(unquote(name), float(time), int(index), _value(value), units, details)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError, InvalidInput):
             raise _damaged(path, text, at) from None
@@ -157,7 +157,7 @@ def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
     return log
 
 
-def _told(field: str | None) -> tuple[list[str], dict[str, Any]]:
+def _read_details(field: str | None) -> tuple[list[str], dict[str, Any]]:
     """The units and details that `_details` wrote; `ValueError` if it was not."""
     details = json.loads(unquote(field)) if field else {}
     if not isinstance(details, dict):

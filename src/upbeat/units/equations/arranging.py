@@ -165,8 +165,10 @@ def marked(equations: Equations, made: Mapping[str, str]) -> Equations:
         event = made.get(output.port.name)
         if event is None:
             return output
-        told = f"condition of {event}" if event else COUNTS
-        return replace(output, port=replace(output.port, internal=True, indicates=event, description=told))
+        description = f"condition of {event}" if event else COUNTS
+        return replace(
+            output, port=replace(output.port, internal=True, indicates=event, description=description)
+        )
 
     return replace(equations, outputs=tuple(map(as_made, equations.outputs)))
 
@@ -205,7 +207,7 @@ class Stops:
         return {self.watching, *self.located.values(), *self.seen.values()}
 
 
-def tells(equations: Equations, name: str) -> Expr | None:
+def indicator_of(equations: Equations, name: str) -> Expr | None:
     """What an output is inside, without locals; None if it is none, or looks into a table, which has no
     name outside of these equations."""
     for output in equations.outputs:

@@ -27,7 +27,7 @@ from upbeat.units.solving.integrate import Watch
 from upbeat.units.solving.solvers import SolverError
 from upbeat.units.solving.unit import Behaviour, SolvedUnit, Token, from_number, state_size
 
-MOST: Final = 1000
+MAX_EVENTS: Final = 1000
 """So many events in a row within one step, or at one instant, are taken for an endless chain."""
 
 
@@ -186,7 +186,7 @@ class HybridUnit(SolvedUnit):
         while True:
             while any(self._due):
                 rounds += 1
-                if rounds > MOST:
+                if rounds > MAX_EVENTS:
                     raise SolverError(self._endless())
                 self._act()
             if self.time >= to:
@@ -216,9 +216,9 @@ class HybridUnit(SolvedUnit):
     def _endless(self) -> str:
         names = ", ".join(f"'{event.name}'" for event in self._firing)
         return (
-            f"more than {MOST:,} events on the way, the last at t = {self.time:.9g}: {names}. A chain that "
-            "does not end, such as a ball that bounces lower and lower, needs an end of its own: a condition "
-            "under which it comes to rest"
+            f"more than {MAX_EVENTS:,} events on the way, the last at t = {self.time:.9g}: {names}. A chain "
+            "that does not end, such as a ball that bounces lower and lower, needs an end of its own: a "
+            "condition under which it comes to rest"
         )
 
     def _forget(self) -> None:

@@ -22,7 +22,7 @@ from upbeat.units.shorthand import Complaints
 from upbeat.units.solving.solvers import Solver, SolverError
 from upbeat.units.solving.unit import Behaviour, SolvedUnit, Token, from_number, state_size
 
-MOST = 50
+MAX_ITERATIONS = 50
 """The most steps of Newton's method at one instant; from a guess that is any good it takes a few."""
 HALVINGS = 12
 """How often a step of it is halved."""
@@ -141,7 +141,7 @@ class _System:
         count = len(self.unknowns)
         z = np.array(guess)
         values = self._residual((*given, *z))
-        for _ in range(MOST):
+        for _ in range(MAX_ITERATIONS):
             residual = np.array(values[:count])
             slopes = np.reshape(values[count:], (count, count))
             known = bool(np.all(np.isfinite(slopes)))
@@ -168,7 +168,9 @@ class _System:
             z = trial
             if small:
                 return [float(value) for value in z]
-        raise SolverError(self._failed(given[0], values[:count], f"{MOST} steps of Newton's method"))
+        raise SolverError(
+            self._failed(given[0], values[:count], f"{MAX_ITERATIONS} steps of Newton's method")
+        )
 
     def _is_rounding(
         self,

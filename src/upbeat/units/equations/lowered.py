@@ -43,7 +43,7 @@ class SolverTable:
     * `stages`, `c`, `a` (row by row, stages × stages, zeros included), `b`: the tableau.
     * `e`, `d`: its error and dense-output weights; empty if it has none.
     * `steps`, `step`: of fixed solvers; `step` is 0.0 if not given, and then `steps` counts.
-    * `rtol`, `atol`, `first`, `longest`, `most`: of adaptive ones; 0.0 stands for "not given".
+    * `rtol`, `atol`, `first`, `longest`, `max_steps`: of adaptive ones; 0.0 stands for "not given".
     """
 
     code: int
@@ -59,7 +59,7 @@ class SolverTable:
     atol: float = 0.0
     first: float = 0.0
     longest: float = 0.0
-    most: int = 0
+    max_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def lower_solver(solver: Solver) -> SolverTable:
         return SolverTable(
             ADAPTIVE, t.stages, t.c, a, t.b, t.e, t.d,
             rtol=solver.rtol, atol=solver.atol, first=solver.first or 0.0, longest=solver.longest or 0.0,
-            most=solver.most,
+            max_steps=solver.max_steps,
         )  # fmt: skip
     return SolverTable(FIXED, t.stages, t.c, a, t.b, t.e, t.d, steps=solver.steps, step=solver.step or 0.0)
 

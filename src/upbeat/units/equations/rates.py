@@ -51,12 +51,12 @@ def with_rates(
     its derivative, that one is taken.
     """
     growing = _Growing(equations, {port.name for port in equations.ports})
-    for name, most in (fed or {}).items():
-        growing.feed(name, most)
+    for name, max_order in (fed or {}).items():
+        growing.feed(name, max_order)
     outputs = {output.port.name: output for output in equations.outputs}
-    for name, most in wanted.items():
+    for name, max_order in wanted.items():
         current = name
-        for _ in range(most):
+        for _ in range(max_order):
             if current not in outputs or outputs[current].port.kind is not Kind.REAL:
                 break
             following = outputs[current].port.derivative
@@ -100,8 +100,10 @@ def with_states(equations: Equations) -> Equations:
         if cells in given:
             continue
         name = port.name if port.name not in taken else free_name(f"{port.name}_state", taken)
-        told = f"the state {port.name}"
-        shown = Port(name, Causality.OUTPUT, size=port.size, unit=port.unit, internal=True, description=told)
+        description = f"the state {port.name}"
+        shown = Port(
+            name, Causality.OUTPUT, size=port.size, unit=port.unit, internal=True, description=description
+        )
         made.append(Output(shown, Definition(name, texts, port.size, cells=cells)))
     return replace(equations, outputs=(*equations.outputs, *made)) if made else equations
 
@@ -116,17 +118,17 @@ class _Growing:
         self.fed: list[Port] = []
         self.made = 0
 
-    def feed(self, name: str, most: int) -> None:
+    def feed(self, name: str, max_order: int) -> None:
         """Let so many derivatives of an input be inputs."""
         port = next(known for known in self._equations.inputs if known.name == name)
-        for _ in range(most):
-            told = f"{RATE}{port.name}"
+        for _ in range(max_order):
+            description = f"{RATE}{port.name}"
             more = Port(
                 free_name(f"{name}_rate", self._taken),
                 Causality.INPUT,
                 size=port.size,
                 internal=True,
-                description=told,
+                description=description,
             )
             cells = cell_names(more.name, more.size)
             for cell, known in zip(cells, cell_names(port.name, port.size), strict=True):

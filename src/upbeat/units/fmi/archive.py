@@ -227,7 +227,7 @@ def _check_size(entry: zipfile.ZipInfo, path: Path, limits: Limits) -> None:
         raise _refused(path, entry, f"{_size(packed)} claim to hold {_size(size)}, which no real file does")
 
 
-def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, path: Path, most: int) -> int:
+def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, path: Path, maximum: int) -> int:
     """Write one entry; how many bytes it had."""
     if entry.is_dir():
         target.mkdir(parents=True, exist_ok=True)
@@ -238,7 +238,7 @@ def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, pat
         with archive.open(entry) as packed, target.open("xb") as file:
             while chunk := packed.read(_CHUNK):
                 written += len(chunk)
-                if written > most:
+                if written > maximum:
                     raise _refused(path, entry, "it holds more than its size in the archive says")
                 file.write(chunk)
     except FileExistsError:
@@ -279,7 +279,7 @@ _DESCRIPTIONS: dict[Key, ModelDescription] = {}
 _FOLDERS: dict[tuple[Key, int], Unpacked] = {}
 _RUNNING: Counter[tuple[Key, str]] = Counter()
 _LOCK = threading.Lock()
-_MOST_DESCRIPTIONS = 1000
+_MAX_DESCRIPTIONS = 1000
 """A server that reads FMUs for years must not keep them all."""
 
 
@@ -301,7 +301,7 @@ def describe(path: Path) -> tuple[Key, ModelDescription]:
     with _LOCK:
         if key not in _DESCRIPTIONS:
             found = parse_description(read_member(path, NAME), f"{path.name} › {NAME}")
-            if len(_DESCRIPTIONS) >= _MOST_DESCRIPTIONS:
+            if len(_DESCRIPTIONS) >= _MAX_DESCRIPTIONS:
                 _DESCRIPTIONS.clear()
             _DESCRIPTIONS[key] = found
         return key, _DESCRIPTIONS[key]

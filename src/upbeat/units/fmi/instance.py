@@ -200,11 +200,11 @@ class Instance:
         """What sets a variable, after a look whether the values fit its type."""
         array = bool(variable.dimensions)
         count = variable.cells if cells is None or not array else cells
-        told = TYPES[variable.type], variable.reference, count, variable.name
+        described = TYPES[variable.type], variable.reference, count, variable.name
 
         def write(value: Signal) -> None:
             given = _cells(variable, value, count) if array else (value,)
-            self._now.set(*told, [fitting(variable, cell, whole=value) for cell in given])
+            self._now.set(*described, [fitting(variable, cell, whole=value) for cell in given])
 
         return write
 
@@ -326,11 +326,11 @@ class Instance:
         indicators = [by_name[each.variable] for each in description.structure.event_indicators]
         count, crossing = sum(state.cells for state in states), description.event_indicator_count
         if any(state.dimensions for state in states):
-            told = self._now.count_states()
-            count = count if told is None else told
+            described = self._now.count_states()
+            count = count if described is None else described
         if any(indicator.dimensions for indicator in indicators):
-            told = self._now.count_indicators()
-            crossing = crossing if told is None else told
+            described = self._now.count_indicators()
+            crossing = crossing if described is None else described
         return count, crossing
 
 

@@ -31,7 +31,7 @@ _LETTERS = {
     Type.STRING: "s",
 }
 _KEPT = 5
-_MOST_SHOWN = 2000
+_MAX_SHOWN = 2000
 
 _numbers = itertools.count(1)
 _journals: WeakValueDictionary[int, Journal] = WeakValueDictionary()
@@ -162,4 +162,4 @@ def why(complaints: Sequence[str]) -> str:
 def joined(complaints: Sequence[str]) -> str:
     """As one text, not too long."""
     text = "; ".join(complaints)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… (the rest is in the log)"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}… (the rest is in the log)"

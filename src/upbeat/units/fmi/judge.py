@@ -215,9 +215,9 @@ def _followed(name: str, model: Fmu, late: Sequence[tuple[str, str]]) -> Row:
     return Row(name, None, text, True)
 
 
-def _some(texts: Sequence[str], most: int = 5) -> str:
-    rest = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + rest
+def _some(texts: Sequence[str], maximum: int = 5) -> str:
+    rest = f" and {len(texts) - maximum} more" if len(texts) > maximum else ""
+    return ", ".join(texts[:maximum]) + rest
 
 
 def crash(trials: Sequence[Trial]) -> str:

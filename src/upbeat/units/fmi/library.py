@@ -158,7 +158,7 @@ def _files(folder: Path) -> list[Path]:
 
 _log = logging.getLogger("upbeat.fmu")
 _loaded: dict[Path, Library] = {}
-_MOST_HELPERS = 50
+_MAX_HELPERS = 50
 _MISSING = re.compile(r"^(?P<name>[^:]+): cannot open shared object file")
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\S+)")
 
@@ -230,7 +230,7 @@ def _open(path: Path) -> ctypes.CDLL:
             return ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
         except OSError as error:
             helper = _beside(path, str(error))
-            if helper is None or helper.name in helpers or len(helpers) >= _MOST_HELPERS:
+            if helper is None or helper.name in helpers or len(helpers) >= _MAX_HELPERS:
                 raise FmuError(_reason(path, str(error))) from None
             helpers.append(helper.name)
         _open(helper)

@@ -103,8 +103,8 @@ def wrong(where: str, what: str) -> ModelError:
 # -- what there is to say about an FMU: for `upbeat explain` and `upbeat check` --------------------------
 
 
-_MOST_ODDITIES = 5
-_MOST_INDICATORS = 5
+_MAX_ODDITIES = 5
+_MAX_INDICATORS = 5
 
 UNIT = "UNIT"
 """Stands for the name of the unit, which a model does not know."""
@@ -119,9 +119,9 @@ def notes_of(description: ModelDescription, interface: Interface) -> tuple[str, 
         found.append("only one unit of it can run in a process")
     found += indicator_advice(description, interface)
     odd = description.warnings
-    found += [f"tolerated: {note}" for note in odd[:_MOST_ODDITIES]]
-    if len(odd) > _MOST_ODDITIES:
-        found.append(f"tolerated: … and {len(odd) - _MOST_ODDITIES} oddities more in its description")
+    found += [f"tolerated: {note}" for note in odd[:_MAX_ODDITIES]]
+    if len(odd) > _MAX_ODDITIES:
+        found.append(f"tolerated: … and {len(odd) - _MAX_ODDITIES} oddities more in its description")
     return tuple(found)
 
 
@@ -133,7 +133,7 @@ def indicator_advice(description: ModelDescription, interface: Interface) -> lis
     if not isinstance(interface, CoSimulation):
         return []
     named = [description.by_name[unknown.variable] for unknown in description.structure.event_indicators]
-    named = [variable for variable in named if not variable.dimensions][:_MOST_INDICATORS]
+    named = [variable for variable in named if not variable.dimensions][:_MAX_INDICATORS]
     if not named:
         return []
     hidden = [f'"{v.name}"' for v in named if v.causality is not Causality.OUTPUT]
@@ -390,8 +390,12 @@ class Fmu:
         named = [self.description.by_name[u.variable] for u in self.description.structure.event_indicators]
         arrays = any(variable.dimensions for variable in named)  # how many there are is known in the run only
         watched = conditions and Ability.INDICATORS in self.abilities and not arrays
-        tells = not self.abilities.isdisjoint({Ability.NEXT_EVENT, Ability.EARLY_RETURN})
-        if not tells or (self.counted and self.watched >= watched) or EVENTS.name in self.layout.variables:
+        announces = not self.abilities.isdisjoint({Ability.NEXT_EVENT, Ability.EARLY_RETURN})
+        if (
+            not announces
+            or (self.counted and self.watched >= watched)
+            or EVENTS.name in self.layout.variables
+        ):
             return self
         changed = copy.copy(self)
         changed.__dict__.pop("ports", None)
@@ -447,7 +451,7 @@ class Fmu:
         return self.tolerance or self.description.experiment.tolerance
 
     @property
-    def told_tolerance(self) -> float | None:
+    def solver_tolerance(self) -> float | None:
         """What the FMU is told: how exactly it is to solve, or how exactly the importer solves it."""
         if isinstance(self.interface, CoSimulation):
             return self.accuracy

@@ -119,7 +119,7 @@ _CHOSEN = (Role.LOCAL, Role.CALCULATED_PARAMETER)
 _SETTLED = (Variability.CONSTANT, Variability.FIXED, Variability.TUNABLE)
 """What no input changes during a run."""
 _LARGEST = 2**63
-MOST_RATES = 2
+MAX_RATES = 2
 """Derivatives of outputs of a higher order are of no use to anybody here."""
 _SHOWN = 60
 
@@ -325,7 +325,7 @@ def _rates(port: Port, description: ModelDescription, interface: Interface) -> l
     assert isinstance(interface, CoSimulation)
     found: list[Port] = []
     unit = port.unit
-    for order in range(1, min(interface.output_derivative_order, MOST_RATES) + 1):
+    for order in range(1, min(interface.output_derivative_order, MAX_RATES) + 1):
         name = f"der({port.name})" if order == 1 else f"der({port.name},{order})"
         if name in description.by_name or objection_to_port(name):
             break

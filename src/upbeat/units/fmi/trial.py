@@ -26,7 +26,7 @@ DEADLINE = 30.0
 _STARTING = 120.0
 """Seconds for Python to start; on a busy machine that takes longer than anything an FMU does."""
 _GLANCE = 0.05
-_MOST_SAID = 500
+_MAX_OUTPUT = 500
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _read(notes: Path, code: int, said: str, deadline: float | None) -> Trial:
     if code < 0:
         name = signal.strsignal(-code) or "unknown"
         return Trial(found, stage, f"it was killed by signal {-code} ({name})")
-    last = said.strip()[-_MOST_SAID:].splitlines()
+    last = said.strip()[-_MAX_OUTPUT:].splitlines()
     because = f", saying: {last[-1]}" if last else ""
     return Trial(found, stage, f"it ended its process with exit code {code}{because}")
 

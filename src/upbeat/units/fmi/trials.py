@@ -25,7 +25,7 @@ from upbeat.units.fmi.unit import initialized
 
 Seen = dict[str, list[str]]
 """Outputs, cell by cell, as texts that are the same only if the values are, bit by bit."""
-_MOST_ROUNDS = 1000
+_MAX_ROUNDS = 1000
 
 
 def model_of(path: str, settings: Mapping[str, Any], *, deep: bool = True) -> Fmu:
@@ -105,7 +105,7 @@ class Bench:
         due = getattr(self.unit, "due", None)
         if due is None:
             return inf
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             if (when := float(due())) > self.time:
                 return when
             while self.unit.jump():
@@ -218,8 +218,8 @@ def _shown(text: str, other: str) -> str:
 
 STEPS = 20
 """Of a series that is compared with another one."""
-_MOST_STEPS = 1000
-_MOST_INPUTS = 50
+_MAX_STEPS = 1000
+_MAX_INPUTS = 50
 _SECONDS = 6.0
 """For what is repeated: well below the deadline of a trial."""
 
@@ -232,7 +232,7 @@ def run(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     bench.see()
     notes.found("step", bench.step)
     stop = model.description.experiment.stop
-    steps = 100 if stop is None else max(1, min(_MOST_STEPS, round((stop - bench.start) / bench.step)))
+    steps = 100 if stop is None else max(1, min(_MAX_STEPS, round((stop - bench.start) / bench.step)))
     times, began = [], monotonic()
     for n in range(steps):
         notes.stage(f"stepping from t = {bench.time:.9g}")
@@ -357,7 +357,7 @@ def respond(notes: Notes, path: str, settings: dict[str, Any]) -> None:
     bench.advance()
     after = bench.see()
     bench.close()
-    for port in bench.inputs[:_MOST_INPUTS]:
+    for port in bench.inputs[:_MAX_INPUTS]:
         changed = value_of(model.description, port, 1)
         if changed == port.initial:
             continue

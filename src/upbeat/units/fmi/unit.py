@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from upbeat.units.fmi.model import Fmu
 
 _KINDS = {kind: number for number, kind in enumerate(Kind)}
-_MOST_TOLD = 5
+_MAX_SHOWN = 5
 """Violations of the standard that a run warns of, one by one."""
 
 Given = list[tuple[Variable, Values]]
@@ -126,13 +126,13 @@ def _initialize(instance: Instance, model: Fmu, start: float) -> None:
         _give(instance, structural)
         instance.exit_configuration()
     stop = None if model.stop is None or model.stop <= start else model.stop
-    instance.enter_initialization(start, stop, model.told_tolerance, lambda: _give(instance, others))
+    instance.enter_initialization(start, stop, model.solver_tolerance, lambda: _give(instance, others))
     _read_back(instance, structural + others)
     violations = model.description.violations
-    for note in violations[:_MOST_TOLD]:
+    for note in violations[:_MAX_SHOWN]:
         instance.note(f"against the standard, but it runs: modelDescription.xml, {note}")
-    if len(violations) > _MOST_TOLD:
-        instance.note(f"… and {len(violations) - _MOST_TOLD} violations more (upbeat check)")
+    if len(violations) > _MAX_SHOWN:
+        instance.note(f"… and {len(violations) - _MAX_SHOWN} violations more (upbeat check)")
 
 
 def _given(model: Fmu) -> tuple[Given, Given]:
@@ -237,10 +237,10 @@ class FmuUnit:
 
     def _fitting(self, port: Port, coefficients: Sequence[Any]) -> list[Any]:
         """The same as the core takes it; raises what is wrong with it."""
-        most = MAX_DEGREE if port.kind is Kind.REAL else 0
-        if not 1 <= len(coefficients) <= most + 1:
+        max_degree = MAX_DEGREE if port.kind is Kind.REAL else 0
+        if not 1 <= len(coefficients) <= max_degree + 1:
             raise ModelError(
-                f"input '{port.name}' ({port.kind.value}) takes polynomials of degree 0 to {most}, "
+                f"input '{port.name}' ({port.kind.value}) takes polynomials of degree 0 to {max_degree}, "
                 f"not {len(coefficients)} coefficients"
             )
         variable = self._variables[port.name]

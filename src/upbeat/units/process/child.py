@@ -54,10 +54,10 @@ MAKING = 10.0
 LEAVING = 5.0
 """Seconds that a process has to end by itself when it was asked to."""
 LAST_LINES = 5
-MOST_OUTPUT = 4 << 20
+MAX_OUTPUT = 4 << 20
 """Bytes of what a process has printed that are handed on from its beginning, and as many from its end."""
 _HEAD = 64
-_LEAST_ROOM, _MOST_ROOM = 1 << 16, 1 << 23
+_MIN_ROOM, _MAX_ROOM = 1 << 16, 1 << 23
 
 log = logging.getLogger("upbeat.process")
 
@@ -267,16 +267,16 @@ class Child:
             return
         fd = self._output.fileno()
         size = os.fstat(fd).st_size
-        printed = os.pread(fd, MOST_OUTPUT, 0)
-        if size > 2 * MOST_OUTPUT:
+        printed = os.pread(fd, MAX_OUTPUT, 0)
+        if size > 2 * MAX_OUTPUT:
             printed += b"\n... (too much output: a part was cut here) ...\n"
-        if size > MOST_OUTPUT:
-            printed += os.pread(fd, MOST_OUTPUT, max(MOST_OUTPUT, size - MOST_OUTPUT))
+        if size > MAX_OUTPUT:
+            printed += os.pread(fd, MAX_OUTPUT, max(MAX_OUTPUT, size - MAX_OUTPUT))
         for line in printed.splitlines():
-            out.info("%s", line[:MOST_LINE].decode(errors="replace"), extra={"unit": self.name})
+            out.info("%s", line[:MAX_LINE].decode(errors="replace"), extra={"unit": self.name})
 
 
-MOST_LINE = 1 << 16
+MAX_LINE = 1 << 16
 _EXCEPTION = re.compile(
     rb"terminate called after throwing an instance of '([^'\n]+)'(?:\s+what\(\):  ([^\n]*))?"
 )
@@ -350,8 +350,8 @@ def _signal_name(number: int) -> str:
 
 def room_for(ports: Sequence[Port]) -> int:
     """The bytes that values need at once; what is larger travels in pieces."""
-    most = 0
+    size = 0
     for port in ports:
         trajectories = 1 + MAX_DEGREE if port.causality is Causality.INPUT else 1
-        most = max(most, 8 * (port.cells + 1) * trajectories)
-    return min(max(most, _LEAST_ROOM), _MOST_ROOM)
+        size = max(size, 8 * (port.cells + 1) * trajectories)
+    return min(max(size, _MIN_ROOM), _MAX_ROOM)

@@ -56,10 +56,10 @@ class Isolated:
             complaints.add("deadline", f"expected seconds, not {self.deadline!r}")
         elif not self.deadline > 0:
             complaints.add("deadline", f"must be a positive number of seconds, not {self.deadline!r}")
-        for name, least in (("restart", 0), ("keep_every", 1)):
+        for name, minimum in (("restart", 0), ("keep_every", 1)):
             given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
-                complaints.add(name, f"must be a whole number of at least {least}, not {given!r}")
+            if isinstance(given, bool) or not isinstance(given, int) or given < minimum:
+                complaints.add(name, f"must be a whole number of at least {minimum}, not {given!r}")
         if not isinstance(self.isolation, str) or self.isolation not in get_args(When):
             hint = suggest(str(self.isolation), get_args(When), "words")
             complaints.add("isolation", f"there is no isolation {self.isolation!r}. {hint}")

@@ -31,7 +31,7 @@ class RemoteEnd(RemoteError):
 # could.
 
 _HEAD = 8
-MOST = 1 << 33
+MAX_BYTES = 1 << 33
 """Bytes of a message. Nothing that is meant seriously is longer."""
 
 
@@ -95,7 +95,7 @@ class Frames:
         if len(self._bytes) < _HEAD:
             return None
         size = int.from_bytes(self._bytes[:_HEAD], "little")
-        if size > MOST:
+        if size > MAX_BYTES:
             raise BrokenFrame(f"a message of {size} bytes")
         if len(self._bytes) < _HEAD + size:
             return None
@@ -118,11 +118,11 @@ class Frames:
 # before a crash is there, too. Nobody waits for the other side to read. The unit may write there as well:
 # what is no record is left out.
 
-_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """The attributes that every record has; others were given as `extra`."""
 _LONGEST = 1 << 23
 """Characters of a record that are handed on."""
-_PIECE, _MOST = 1 << 16, 1 << 26
+_PIECE, _MAX_PIECE = 1 << 16, 1 << 26
 """Bytes that are read at once: twice as many as long as no record ends there, up to more than any has."""
 
 
@@ -154,7 +154,7 @@ def _line(record: logging.LogRecord) -> bytes:
         text += "\n" + logging.Formatter().formatException(record.exc_info)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}… ({len(text)} characters in all)"
-    extra = {k: v for k, v in vars(record).items() if k not in _USUAL and _plain(v)}
+    extra = {k: v for k, v in vars(record).items() if k not in _STANDARD and _plain(v)}
     parts = {"name": record.name, "levelno": record.levelno, "created": record.created, "msg": text}
     return json.dumps({**parts, "extra": extra}).encode() + b"\n"
 
@@ -175,10 +175,10 @@ class RecordReader:
         piece = _PIECE
         while more := os.pread(self._file, piece, self._at):
             *lines, rest = more.split(b"\n")
-            if not lines and len(more) < _MOST:
+            if not lines and len(more) < _MAX_PIECE:
                 if len(more) < piece:
                     return
-                piece = min(2 * piece, _MOST)
+                piece = min(2 * piece, _MAX_PIECE)
                 continue
             if not lines:  # whatever this is: nobody listens any more
                 self._at = os.fstat(self._file).st_size
@@ -193,7 +193,9 @@ def _hand_on(line: bytes) -> None:
     try:
         found = json.loads(line)
         name, level, created, text = (found[key] for key in ("name", "levelno", "created", "msg"))
-        extra = {key: value for key, value in found["extra"].items() if key not in _USUAL and _plain(value)}
+        extra = {
+            key: value for key, value in found["extra"].items() if key not in _STANDARD and _plain(value)
+        }
         sound = isinstance(name, str) and isinstance(text, str) and isinstance(created, float)
         if not (sound and type(level) is int and name.partition(".")[0] == "upbeat"):
             return

@@ -184,11 +184,11 @@ Jacobian = Callable[[float, list[float]], Sequence[Sequence[float]]]
 Inputs = tuple[list[Any], dict[int, Any]]
 """The values of all inputs, and the courses of those that move (`InputTrajectories.trajectories`)."""
 
-MOST_ASTRAY = 1000
+MAX_ASTRAY = 1000
 """So often in one advance the derivatives may be no finite numbers."""
 
 
-_MORE_STEPS = " Raise 'most' of the solver, or its tolerances, or take shorter communication steps."
+_MORE_STEPS = " Raise 'max_steps' of the solver, or its tolerances, or take shorter communication steps."
 
 _SWAPPING = threading.RLock()
 """Held while stdout is swapped, which is one for all threads: two that swap it in turns would put each
@@ -234,7 +234,7 @@ class Multistep:
             atol=atol,
             first_step=solver.first or 0.0,
             max_step=solver.longest or 0.0,
-            max_num_steps=solver.most,
+            max_num_steps=solver.max_steps,
             jacfn=None if self._jacobian is None else self._fill_jacobian,
         )
 
@@ -254,7 +254,7 @@ class Multistep:
         if not all(map(math.isfinite, found)):
             self._astray += 1  # CVODE tries a shorter step, which may help: but not for ever
             self._where = next(k for k, value in enumerate(found) if not math.isfinite(value)), t
-            if self._astray > MOST_ASTRAY:
+            if self._astray > MAX_ASTRAY:
                 raise SolverError(f"CVODE cannot go on: {self._lost()}")
 
     def _lost(self) -> str:
@@ -288,7 +288,7 @@ class Multistep:
 
     def _watched(self, t: float, to: float, watch: Watch) -> list[float]:
         """Step by step, none beyond `to`: what would be found there has not happened yet."""
-        for _ in range(self._is.most):
+        for _ in range(self._is.max_steps):
             end, x = self._step(to, to, "onestep", to)
             stopped = watch.step(t, end, x, lambda: self._within)
             if stopped is not None:
@@ -298,7 +298,7 @@ class Multistep:
                 return x
             t = end
         raise SolverError(
-            f"CVODE did not reach {to:.9g} in {self._is.most:,} steps (at t = {t:.9g}).{_MORE_STEPS}"
+            f"CVODE did not reach {to:.9g} in {self._is.max_steps:,} steps (at t = {t:.9g}).{_MORE_STEPS}"
         )
 
     def _within(self, t: float) -> list[float]:
@@ -495,7 +495,7 @@ class Adaptive:
         statistics.evaluations += 1
         # The first step is a guess: that time cannot tell it from none is no reason to give up.
         h = self._limited(self.h if self.h > 0.0 else max(self._first(k1, t, x, to), 16.0 * math.ulp(t)))
-        for _ in range(solver.most):
+        for _ in range(solver.max_steps):
             cut = t + 1.0000001 * h >= to
             length = to - t if cut else h
             if not cut and h < 16.0 * math.ulp(t):
@@ -531,8 +531,8 @@ class Adaptive:
             t = end
             k1 = k[-1]
         raise SolverError(
-            f"{solver.most:,} steps did not reach {to:.9g} (at t = {t:.9g}, step size {h:.3g}); "
-            "loosen rtol and atol, raise 'most', or take shorter communication steps"
+            f"{solver.max_steps:,} steps did not reach {to:.9g} (at t = {t:.9g}, step size {h:.3g}); "
+            "loosen rtol and atol, raise 'max_steps', or take shorter communication steps"
         )
 
     def _limited(self, h: float) -> float:

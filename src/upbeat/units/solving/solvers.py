@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
-from upbeat.core.errors import ModelError, UpbeatError, suggest
+from upbeat.core.errors import ModelError, UpbeatError, current_names, renamed, suggest
 from upbeat.units.solving import tableau
 from upbeat.units.solving.tableau import Tableau
 
-MOST_STEPS = 1_000_000_000
+MAX_STEPS = 1_000_000_000
 """The most solver steps of one communication step: more is a mistake in the settings."""
 
 
@@ -31,7 +31,7 @@ class _Fixed:
     tableau: ClassVar[Tableau]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "steps", _whole(self.method, "steps", self.steps, MOST_STEPS))
+        object.__setattr__(self, "steps", _whole(self.method, "steps", self.steps, MAX_STEPS))
         if self.step is not None:
             object.__setattr__(self, "step", _positive(self.method, "step", self.step))
             if self.steps != 1:
@@ -41,10 +41,10 @@ class _Fixed:
         """How many solver steps cover `length`: never one more because of a rounding error alone."""
         if self.step is None:
             return self.steps
-        wanted = math.ceil(min(length / self.step, 2.0 * MOST_STEPS) * (1.0 - 1e-9))
-        if wanted > MOST_STEPS:
+        wanted = math.ceil(min(length / self.step, 2.0 * MAX_STEPS) * (1.0 - 1e-9))
+        if wanted > MAX_STEPS:
             raise SolverError(
-                f"steps of {self.step:g} would need more than {MOST_STEPS:,} solver steps to cover "
+                f"steps of {self.step:g} would need more than {MAX_STEPS:,} solver steps to cover "
                 f"{length:g}; choose a larger step"
             )
         return max(1, wanted)
@@ -74,19 +74,20 @@ class RK4(_Fixed):
     tableau = tableau.RK4
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class DormandPrince:
     """The 5(4) pair of Dormand and Prince with step-size control and dense output of order 4.
 
     `first` is the first step tried (chosen from the equations if not given), `longest` the longest
-    step allowed, `most` the most steps tried, rejected ones included, in one communication step.
+    step allowed, `max_steps` the most steps tried, rejected ones included, in one communication step.
     """
 
     rtol: float = 1e-6
     atol: float = 1e-9
     first: float | None = None
     longest: float | None = None
-    most: int = 100_000
+    max_steps: int = 100_000
 
     method: ClassVar[str] = "dormand_prince"
     tableau: ClassVar[Tableau] = tableau.DORMAND_PRINCE
@@ -95,12 +96,13 @@ class DormandPrince:
         _check_adaptive(self)
 
 
+@renamed
 @dataclass(frozen=True, slots=True)
 class Cvode:
     """CVODE of SUNDIALS, for stiff equations: variable order and step, implicit (needs ``upbeat[cvode]``).
 
     `formula` is "bdf" for stiff equations or "adams" for smooth ones that are not. `first` and `longest`
-    limit its steps, and `most` is the most of them in one communication step. It stays warm from one
+    limit its steps, and `max_steps` is the most of them in one communication step. It stays warm from one
     communication step to the next as long as no input changes.
     """
 
@@ -109,7 +111,7 @@ class Cvode:
     formula: Literal["bdf", "adams"] = "bdf"
     first: float | None = None
     longest: float | None = None
-    most: int = 100_000
+    max_steps: int = 100_000
 
     method: ClassVar[str] = "cvode"
 
@@ -124,7 +126,7 @@ def _check_adaptive(solver: DormandPrince | Cvode) -> None:
         value = getattr(solver, name)
         if value is not None or name in ("rtol", "atol"):
             object.__setattr__(solver, name, _positive(solver.method, name, value))
-    object.__setattr__(solver, "most", _whole(solver.method, "most", solver.most, MOST_STEPS))
+    object.__setattr__(solver, "max_steps", _whole(solver.method, "max_steps", solver.max_steps, MAX_STEPS))
 
 
 RungeKutta = Euler | Midpoint | RK4 | DormandPrince
@@ -143,9 +145,11 @@ def _positive(method: str, name: str, value: object) -> float:
     return float(value)
 
 
-def _whole(method: str, name: str, value: object, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise ModelError(f"solver {method}: {name} must be a whole number from 1 to {most:,}, not {value!r}")
+def _whole(method: str, name: str, value: object, max_steps: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= max_steps:
+        raise ModelError(
+            f"solver {method}: {name} must be a whole number from 1 to {max_steps:,}, not {value!r}"
+        )
     return value
 
 
@@ -165,6 +169,7 @@ def solver_from(given: object) -> Solver:
         )
     if method not in METHODS:
         raise ModelError(f"there is no solver {method!r}. {suggest(method, METHODS, 'solvers')}")
+    settings = current_names(METHODS[method].__name__, settings)
     known = [field.name for field in fields(METHODS[method])]
     for key in settings:
         if key not in known:

@@ -323,7 +323,7 @@ def complain_about_loops(chart: Chart, transitions: tuple[Transition, ...], comp
             continue
         if simplify(first.after) == ZERO:
             certain[leaf] = first
-    told: set[int] = set()
+    reported: set[int] = set()
     for leaf in certain:
         seen: list[State] = []
         at = leaf
@@ -331,9 +331,9 @@ def complain_about_loops(chart: Chart, transitions: tuple[Transition, ...], comp
             seen.append(at)
             to = certain[at].to
             at = at if to is None else to.first
-        if at in seen and certain[at].number not in told:
+        if at in seen and certain[at].number not in reported:
             loop = seen[seen.index(at) :]
-            told |= {certain[state].number for state in loop}
+            reported |= {certain[state].number for state in loop}
             names = " → ".join(state.name for state in (*loop, loop[0]))
             complaints.add(
                 f"transitions.{certain[at].number}.after",

@@ -410,7 +410,7 @@ class ModelDescription:
 _POWER = re.compile(r"(?<=[A-Za-z)])(-?\d+)")
 _DOT = re.compile(r"(?<=[A-Za-z0-9)])\.(?=[A-Za-z(])")
 _DIMENSIONLESS = ("", "-", "1", "none")
-_USUAL = {frozenset({("K", 1)}): ("degC", "degF"), frozenset({("s", -1), ("rad", 1)}): ("rpm",)}
+_STANDARD = {frozenset({("K", 1)}): ("degC", "degF"), frozenset({("s", -1), ("rad", 1)}): ("rpm",)}
 """Good names, by the exponents, for units that FMUs call all sorts of things: C, rev/min."""
 
 
@@ -429,7 +429,7 @@ def _text(unit: UnitDefinition) -> str | None:
         known = next((text for text in names if _understood(text)), None)
         return "1" if known is None and unit.name.strip() in _DIMENSIONLESS else known
     base = _base_text(unit.base)
-    for text in (*names, *_USUAL.get(frozenset(unit.base.exponents), ())):
+    for text in (*names, *_STANDARD.get(frozenset(unit.base.exponents), ())):
         if _understood(text) and _agrees(text, unit.base, base):
             return text
     text = measure.defined(base, unit.base.factor, unit.base.offset)
