@@ -61,7 +61,7 @@ from typing import Any, NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import (
-    MOST_PROBLEMS,
+    MAX_PROBLEMS,
     FileProblem,
     Problem,
     Problems,
@@ -72,7 +72,7 @@ from upbeat.core.errors import (
     suggest,
 )
 from upbeat.scenario.assemble import Sections, assemble, with_values
-from upbeat.scenario.files.definitions import MOST_EVENTS, Definitions, Nest
+from upbeat.scenario.files.definitions import MAX_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
 from upbeat.scenario.files.written import Special, scenario_tables, toml_text
 from upbeat.scenario.scenario import Scenario
@@ -207,7 +207,7 @@ class Lines:
 # ----------------------------------------------------------------------------------------------------
 
 VERSION = 1
-MOST_ENTRIES = 15_000
+MAX_ENTRIES = 15_000
 """Keys with values, and texts in lists: more than anybody writes, and looked at in seconds."""
 LARGEST = 10_000_000
 """In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
@@ -322,10 +322,10 @@ def _read(
     tables = _tables(content, problems)
     definitions = defined(tables["models"], problems)
     made = {name: definitions.unit(name, table) for name, table in tables["units"].items()}
-    if len(tables["events"]) > MOST_EVENTS:
-        hint = f"A scenario in a file has at most {MOST_EVENTS:,}. Scenarios in Python may have more."
+    if len(tables["events"]) > MAX_EVENTS:
+        hint = f"A scenario in a file has at most {MAX_EVENTS:,}. Scenarios in Python may have more."
         problems.add(("events",), f"there are {len(tables['events']):,} events", hint)
-    if definitions.full or len(tables["events"]) > MOST_EVENTS:
+    if definitions.full or len(tables["events"]) > MAX_EVENTS:
         raise _located(problems, *origin)
     definitions.unused()
     units = {name: model for name, model in made.items() if model is not None}
@@ -372,9 +372,9 @@ def parse(text: str, source: str) -> dict[str, Any]:
             entries += 1 + len(value) // 50  # long texts are many in one
         else:
             entries += not path[-1].isdigit()  # the numbers of long lists do not count
-    if entries > MOST_ENTRIES:
+    if entries > MAX_ENTRIES:
         raise FileProblem(
-            f"{source}: has {entries:,} entries, and a scenario file may have {MOST_ENTRIES:,}. Put parts of "
+            f"{source}: has {entries:,} entries, and a scenario file may have {MAX_ENTRIES:,}. Put parts of "
             "it into files of their own (units with a scenario), and long tables of data into a CSV file"
         )
     if beyond:
@@ -477,7 +477,7 @@ def _locate(problem: Problem, lines: Lines | None) -> Problem:
 
 def _located(problems: Problems, source: str, lines: Lines | None) -> ScenarioError:
     found = [_locate(problem, lines) for problem in problems.found]
-    found[:MOST_PROBLEMS] = sorted(found[:MOST_PROBLEMS], key=lambda problem: problem.line or 0)
+    found[:MAX_PROBLEMS] = sorted(found[:MAX_PROBLEMS], key=lambda problem: problem.line or 0)
     return ScenarioError(found, source)
 
 

@@ -135,7 +135,7 @@ class Affine:
         return inner + Number(float(self.offset)) if self.offset else inner
 
 
-Tell = Callable[[str], None]
+Warn = Callable[[str], None]
 """Takes a warning."""
 
 
@@ -144,7 +144,7 @@ def converted(
     target: UnitDefinition | None,
     *,
     relative: bool = False,
-    tell: Tell = lambda _: None,
+    warn: Warn = lambda _: None,
 ) -> Affine:
     """From one unit to another; nothing to do where one of them is unknown. Raises `Unfit`.
 
@@ -154,7 +154,7 @@ def converted(
     if source is None or target is None or source.base is None or target.base is None:
         if source is None or target is None or source.name == target.name:
             return Affine()
-        return _by_name(source, target, relative, tell)
+        return _by_name(source, target, relative, warn)
     one, other = source.base, target.base
     if dict(one.exponents) != dict(other.exponents):
         raise _unlike(source, target)
@@ -172,7 +172,7 @@ def _unlike(source: UnitDefinition, target: UnitDefinition) -> Unfit:
     return Unfit(f"'{source.name}' and '{target.name}' do not measure the same thing")
 
 
-def _by_name(source: UnitDefinition, target: UnitDefinition, relative: bool, tell: Tell) -> Affine:
+def _by_name(source: UnitDefinition, target: UnitDefinition, relative: bool, warn: Warn) -> Affine:
     """What the names of units say that nobody defines."""
     one, other = measure_of(source, relative=relative), measure_of(target, relative=relative)
     try:
@@ -182,9 +182,9 @@ def _by_name(source: UnitDefinition, target: UnitDefinition, relative: bool, tel
     undefined = " and ".join(f"'{unit.name}'" for unit in (source, target) if unit.base is None)
     which = f"{undefined} {'are' if ' and ' in undefined else 'is'} not defined under Units"
     if one is None or other is None:
-        tell(f"{which}: values are passed from '{source.name}' to '{target.name}' as they are")
+        warn(f"{which}: values are passed from '{source.name}' to '{target.name}' as they are")
     else:
-        tell(f"{which}: '{source.name}' is converted to '{target.name}' as these names usually mean")
+        warn(f"{which}: '{source.name}' is converted to '{target.name}' as these names usually mean")
     return Affine(_decimal(found.scale), _decimal(found.offset))
 
 
@@ -237,10 +237,10 @@ def apply_to_value(
     convert: bool,
     *,
     relative: bool = False,
-    tell: Tell = lambda _: None,
+    warn: Warn = lambda _: None,
 ) -> tuple[Value, ...]:
     """Values that are fixed before the run, converted and transformed. Raises `Unfit`."""
-    change = converted(source, target, relative=relative, tell=tell) if convert else Affine()
+    change = converted(source, target, relative=relative, warn=warn) if convert else Affine()
     if isinstance(transformation, Linear):
         change = change.then(linear(transformation))
     if isinstance(transformation, Table):
@@ -613,7 +613,7 @@ class _Binder:
                 change,
                 convert,
                 relative=end.relative is True,
-                tell=lambda what: findings.warning(
+                warn=lambda what: findings.warning(
                     parameter.line, where, f"'{shown(parameter.name)}': {what}"
                 ),
             )
@@ -718,7 +718,7 @@ class Following:
                     if relative is None:
                         raise Unfit("a difference is not a temperature (relativeQuantity differs)")
                     step = converted(
-                        unit, target.unit, relative=relative is True, tell=self._telling(node, edge)
+                        unit, target.unit, relative=relative is True, warn=self._warner(node, edge)
                     )
                     pending, whole = pending.then(step), whole.then(step)
                 unit = self._unit_after(unit, target.unit, edge)
@@ -737,7 +737,7 @@ class Following:
         assert edge is not None
         return Signal(source, whole, pending.expr(expr), table, edge)
 
-    def _telling(self, node: Node, edge: Edge) -> Tell:
+    def _warner(self, node: Node, edge: Edge) -> Warn:
         """Where warnings about a connection go."""
         findings, line = self._findings.within(edge.file), edge.connection.line
         return lambda what: findings.warning(line, f"connection to '{called(node)}'", what)
@@ -772,7 +772,7 @@ class Following:
                     connection.transformation,
                     connection.convert,
                     relative=relative is True,
-                    tell=self._telling(node, edge),
+                    warn=self._warner(node, edge),
                 )
             except Unfit as error:
                 name = called(node)
@@ -1168,7 +1168,7 @@ class _Import:
             if (said := self._isolated.get(id(leaf.component))) is not None:
                 models[names[path]] = isolated(units[names[path]], said)
         parts = assemble(Sections(models, connections, inputs, outputs), problems)
-        self._tell(problems)
+        self._report(problems)
         parts = with_values(parts, self._values, problems)
         problems.raise_if_any(findings.source)
         findings.raise_if_any()
@@ -1291,7 +1291,7 @@ class _Import:
             found[target] = link(signal, source, port.unit)
         return found
 
-    def _tell(self, problems: Problems) -> None:
+    def _report(self, problems: Problems) -> None:
         """Problems of the scenario under the lines of the SSD that caused them."""
         for problem in problems.found:
             key = problem.where[1] if len(problem.where) > 1 else ""
