@@ -794,11 +794,11 @@ def _between(found: Iterable[str]) -> str:
     return f"{what}: the matrix describes the time between them only" if what else ""
 
 
-def _check_size(size: int, besides: str = "") -> None:
+def _check_size(size: int, what: str = "") -> None:
     """That the matrix of an extended state with so many entries is not too large."""
     if size > LARGEST:
         raise InvalidInput(
-            f"the extended state has {size:,} entries{besides}, and {LARGEST:,} are the most: its matrix "
+            f"the extended state has {size:,} entries{what}, and {LARGEST:,} are the most: its matrix "
             f"takes {8e-9 * size**2:.2g} GB, and its eigenvalues take very long. Judge a part of the "
             "scenario, or one with fewer units of the same kind"
         )
