@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
 import pickle
 from pathlib import Path
@@ -9,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import upbeat as up
+from upbeat.adapt.library import KINDS
 
 PLANT = up.Ode({"x": "(u - x)/T"}, inputs={"u": 0.25}, outputs={"y": "x"}, parameters={"T": 0.5})
 WAVE = up.Function(outputs={"y": "2*sin(3*time)"})
@@ -234,3 +239,68 @@ def test_whole_units_become_discrete_or_continuous(tmp_path: Path) -> None:
     )
     trace = up.load(tmp_path / "a.toml").run()
     assert trace["seen.value"][-1] == pytest.approx(math.exp(-1), abs=1e-3)
+
+
+def test_loops_inside_a_scenario_are_solved_as_one_likes() -> None:
+    """a = 0.5·b + u, b = cos(a): by three methods, against the root."""
+    from scipy.optimize import brentq
+
+    half = up.Function(["b", "u"], {"y": "0.5*b + u"})
+    bent = up.Function(["a"], {"y": "cos(a)"})
+    inside = up.Scenario(
+        {"a": half, "b": bent}, {"a.b": "b.y", "b.a": "a.y", "a.u": "u"}, inputs=["u"], outputs={"y": "a.y"}
+    )
+    nest = up.Nested(inside, up.Master(up.Fixed(0.1)))
+    root = brentq(lambda a: a - 0.5 * math.cos(a) - 0.7, -5, 5)
+    for method in ("newton", "anderson", "substitution"):
+        made = up.adapted(nest, f"solve {method}")
+        t = both(up.Scenario({"m": made}, {"m.u": "0.7"}), pace=0.1, until=0.3)
+        assert t["m.y"][-1] == pytest.approx(root, abs=1e-9)
+    stiff = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    pair = up.Scenario(
+        {"l": stiff, "r": stiff}, {"l.F": "5*(r.v - l.v)", "r.F": "5*(l.v - r.v)"}, outputs={"x": "l.x"}
+    )
+    weak = up.Nested(pair, up.Master(up.Fixed(0.1), up.GaussSeidel()))
+    strong = up.Nested(pair, up.Master(up.Fixed(0.1), up.Iterated(up.GaussSeidel())))
+    assert up.adapted(weak, "iterate") == strong
+    with pytest.raises(up.ModelError, match="units that are scenarios"):
+        up.adapted(PLANT, "iterate")
+    with pytest.raises(up.ModelError, match="there is no method 'newtn'"):
+        up.adapted(nest, "solve newtn")
+
+
+WORDS = [
+    *"[](),=*`'\"",
+    "gain",
+    "on",
+    "with",
+    "y",
+    "u",
+    "2",
+    "-1",
+    "low",
+    "k",
+    "tau",
+    "every",
+    "rate",
+    "lazy",
+    ".sa",
+]
+ODD = [0, -1, 2.5, True, "x", "", [], [1, "x"], [[1, 2]], {"a": 1}, None, math.nan, math.inf, 10**30]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join))
+def test_any_text_gives_a_unit_or_an_error_of_ours(text: str) -> None:
+    with contextlib.suppress(up.UpbeatError):
+        up.adapted(PLANT, text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=st.sampled_from(sorted(KINDS)), data=st.data())
+def test_any_table_gives_a_unit_or_an_error_of_ours(kind: str, data: st.DataObject) -> None:
+    keys = [key for key in inspect.signature(KINDS[kind]).parameters if key not in ("work", "model", "on")]
+    values = {key: data.draw(st.sampled_from(ODD)) for key in keys if data.draw(st.booleans())}
+    on = data.draw(st.sampled_from([(), "u", "y", ["u", "y"], 3, "q"]))
+    with contextlib.suppress(up.UpbeatError):
+        up.adapted(PLANT, {"kind": kind, "on": on, **values})

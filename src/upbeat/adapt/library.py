@@ -341,6 +341,8 @@ def _given(cells: Any) -> Any:
 def formula(work: Wired, on: tuple[str, ...], value: str) -> None:
     """A port by a formula: of an input, over outer inputs (names that are new become inputs); of an output,
     over the outputs, and one that is new is added."""
+    if len(on) != 1 or not isinstance(value, str):
+        raise ModelError('a formula is for one port, and a text: "y = 2*y"')
     (name,) = on
     text = f"{name} = {value}"
     try:
@@ -447,6 +449,8 @@ def unit(work: Wired, on: tuple[str, ...], unit: str) -> None:
     here; connections convert."""
     from upbeat.core import measure
 
+    if not isinstance(unit, str):
+        raise ModelError(f"a unit of measure is a text, not {unit!r}")
     measure.check(unit)
     for name in _each(work, on, "unit"):
         if name in work.inputs:

@@ -7,8 +7,9 @@ are programs inside a unit (`upbeat.adapt.adaptation`) or models around the mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, read
 from upbeat.adapt.running import Program
 from upbeat.core.abilities import Model
-from upbeat.core.errors import InvalidInput, ModelError
+from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
 from upbeat.core.ports import Value
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.nesting.model import adapted as program_of
 from upbeat.master.couplings.coupling import GaussSeidel
+from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import EventDriven
 
@@ -31,6 +34,9 @@ def sa(
     model: Model, file: str, adaptation: str = "", parameters: Mapping[str, float | bool] | None = None
 ) -> Adaptation:
     """The adaptation in a `.sa` file around the unit, which is the only one inside it."""
+    check_type(file, str, "file")
+    check_type(adaptation, str, "adaptation")
+    check_type(parameters or {}, Mapping, "parameters")
     from upbeat.adapt.sa.compiling import adaptation_of  # few scenarios have any
     from upbeat.adapt.sa.loading import Library
 
@@ -45,6 +51,43 @@ def sa(
     return adaptation_of(file, inner, program_of, name=adaptation, parameters=parameters)
 
 
+def iterate(model: Model, tolerance: float = 1e-8, most: int = 50, corrections: int | None = None) -> Nested:
+    """A unit that is a scenario: its steps are repeated until what its units give each other agrees."""
+    nest = _nest(model)
+    coupling: Any = nest.master.coupled
+    made = Iterated(coupling, tolerance=tolerance, most=most, corrections=corrections)
+    return replace(nest, master=replace(nest.master, coupling=made))
+
+
+_SOLVERS: dict[str, Callable[..., Any]] = {
+    "newton": Newton, "anderson": Anderson, "substitution": FixedPoint
+}  # fmt: skip
+
+
+def solve(model: Model, method: str = "newton", tolerance: float = 1e-10, most: int = 200) -> Nested:
+    """A unit that is a scenario: its algebraic loops are solved by Newton's method, by Anderson's, or by
+    successive substitution."""
+    nest = _nest(model)
+    if not isinstance(method, str) or method not in _SOLVERS:
+        raise ModelError(f"there is no method {method!r}. {suggest(str(method), _SOLVERS, 'methods')}")
+    coupling: Any = nest.master.coupled
+    if not hasattr(coupling, "loops"):
+        raise ModelError(f"its coupling is {type(coupling).__name__}, which has no loops to solve")
+    loops = _SOLVERS[method](tolerance=tolerance, most=most)
+    return replace(nest, master=replace(nest.master, coupling=replace(coupling, loops=loops)))
+
+
+def _nest(model: Model) -> Nested:
+    if type(model) is not Nested or model.adaptation is not None:
+        raise ModelError(
+            "this is for units that are scenarios: put the units of the loop into one, up.Nested(…), or "
+            'scenario = "…" in a file'
+        )
+    return model
+
+
+KINDS.setdefault("iterate", iterate)
+KINDS.setdefault("solve", solve)
 KINDS.setdefault("sa", sa)
 KINDS.setdefault("as_discrete", as_discrete)
 KINDS.setdefault("as_continuous", as_continuous)
@@ -130,18 +173,18 @@ def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
 def _run(model: Model, given: Given, asked: Asked) -> Model:
     """An adaptation about how the unit runs."""
     arguments: dict[str, Any] = dict(asked.arguments)
+    make = KINDS[asked.kind]
+    on = signature(make).parameters.get("on")
+    if on is None and asked.on:
+        raise ModelError(f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'")
+    if on is not None and on.default is on.empty and not asked.on:
+        raise ModelError(f"{asked.text!r}: say which ports it is about: on …")
     if asked.on:
         arguments["on"] = asked.on
     try:
-        made = KINDS[asked.kind](model, **arguments)
+        made = make(model, **arguments)
     except InvalidInput as error:
         raise ModelError(f"{asked.text!r}: {error}") from None
-    except TypeError as error:
-        if "on" in arguments and "'on'" in str(error):
-            raise ModelError(
-                f"{asked.text!r}: {asked.kind} is about the whole unit; leave out 'on …'"
-            ) from None
-        raise
     if isinstance(made, Adaptation):
         made = Program(made, {})
     if isinstance(made, Program):
@@ -149,6 +192,8 @@ def _run(model: Model, given: Given, asked: Asked) -> Model:
         object.__setattr__(found, "adapts", (model, given))  # what a file says; no part of what it is
         return found
     assert hasattr(made, "instantiate")
+    if isinstance(made, Nested):
+        object.__setattr__(made, "adapts", (model, given))
     return made  # type: ignore[no-any-return]
 
 
