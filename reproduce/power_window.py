@@ -100,7 +100,8 @@ def adapted(**other: up.Model) -> up.Scenario:
 
 
 def run(scenario: up.Scenario, **more: Any) -> up.Trace:
-    return up.simulate(scenario, pace=H, until=UNTIL, coupling=up.GaussSeidel(), inputs="linear", **more)
+    settings = {"pace": H, "until": UNTIL, "coupling": up.GaussSeidel(), "inputs": "linear"} | more
+    return up.simulate(scenario, **settings)
 
 
 def fmus(version: int, folder: Path) -> dict[str, up.Model]:

@@ -127,7 +127,7 @@ EXAMPLES = {
     "zones": f"semantic adaptation S s {PLAIN}"
     'in rules { quantize(x, "low", 3, "high"); } out rules { quantize(y, = signal * 2); }',
     "steps": f"semantic adaptation S s {PLAIN}"
-    "control { do_step(a, elapsed(a) + H); if (is_set(a.y)) { discard(H / 2); }\n"
+    "control { do_step(a, e + H); if (is_set(a.y)) { discard(H / 2); }\n"
     "return min(H, get_next_time_step(a)); }",
 }
 
@@ -157,12 +157,19 @@ def test_layers_are_solved_inside_and_timed_outside() -> None:
     assert [port.name for port in third.explicit.outputs] == ["z"]  # type: ignore[attr-defined]
 
 
+def test_the_time_since_the_last_execution() -> None:
+    text = made(f"semantic adaptation S s {PAIR} control {{ var late := e; return H; }}")
+    assert "var late := t - max(last_execution_time(a), last_execution_time(b));" in text
+
+
 def test_otherwise_is_the_opposite_of_a_crossing() -> None:
     text = made(EXAMPLES["crossing"])
     assert "if (crossed_1) {\n      a.on := true;" in text
     assert "if (not crossed_1) {\n      a.on := past_s_x_1 > 3;" in text
     assert "a.x := floor((stored_s_x - 0.1) / 0.5) * 0.5 + 0.1;" in text
     assert "discard(H * ((5 - before_1) / (stored_s_level - before_1)));" in text
+    timed = EXAMPLES["crossing"].replace("in rules", "periodic every 0.1 in rules")
+    assert "if (not crossed_1) {" in made(timed.replace("quantize x every 0.5 offset 0.1;", ""))
 
 
 ONE = (

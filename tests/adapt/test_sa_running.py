@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from fmu_maker import COMPILER
 from strategies import on_engine
 
 POWER_WINDOW = Path(__file__).parents[2] / "examples" / "power_window"
@@ -294,6 +295,24 @@ def test_the_power_window_meets_its_object() -> None:
     other = pw.run(pw.adapted(window=both))
     np.testing.assert_allclose(other["window.disp"], trace["window.disp"], atol=1e-6)
     assert len(pw.reasons()) == 3
+
+
+@pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+def test_motor_and_window_as_fmus(fmu: Any) -> None:
+    """Of FMI 3 they do what the equations do; the window of FMI 2 has no rollback, which loop_sa needs."""
+    import power_window as pw
+
+    obstacle = pw.models()["obstacle"]
+    plain = pw.run(pw.adapted(), until=0.05)
+    window = up.read_sa(pw.FILES / "rate_sa.sa", {"window": up.Fmu(fmu("window", 3)), "obstacle": obstacle})
+    power = up.read_sa(pw.FILES / "power_sa.sa", {"power": up.Fmu(fmu("power", 3))})
+    trace = pw.run(pw.adapted(window=window, power=power), until=0.05)
+    for name in ("window.disp", "power.armature_current"):
+        np.testing.assert_allclose(trace[name], plain[name], atol=1e-4)
+    with pytest.raises(
+        up.ScenarioError, match=r"line 30, column 5: \[loop_sa.sa\] 'window_sa' cannot be set back"
+    ):
+        up.read_sa(pw.FILES / "rate_sa.sa", {"window": up.Fmu(fmu("window", 2)), "obstacle": obstacle})
 
 
 def test_whether_a_variable_has_a_value_yet(read: Any) -> None:

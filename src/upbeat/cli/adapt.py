@@ -53,7 +53,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 def _told(layer: Layer) -> dict[str, Any]:
     it = layer.explicit.it
-    kind = f"{'delayed' if it.reactive is False else 'reactive'} {'mealy' if it.mealy else 'moore'}"
+    kind = f"{'delayed' if it.reactive is False else 'reactive'} {'moore' if it.mealy is False else 'mealy'}"
     return {
         "type": it.type,
         "name": it.name,

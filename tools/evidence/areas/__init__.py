@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tools.evidence.areas import (
+    adaptation,
     anatomy,
     cores,
     engine,
@@ -27,6 +28,7 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "Several cores": cores.CLAIMS,
     "A combustion engine": engine.CLAIMS,
     "Stability": stability.CLAIMS,
+    "Adaptations": adaptation.CLAIMS,
     "Nothing wrong is silent": truth.CLAIMS,
     "Nothing costs a user anything": hardening.CLAIMS,
     "The code base": anatomy.CLAIMS,

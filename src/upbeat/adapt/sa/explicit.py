@@ -917,7 +917,7 @@ class _Reduction:
     def settled(self, rule: Rule) -> Rule:
         """The rule with `otherwise` written out; its condition is kept for a later one."""
         if not isinstance(rule.condition, Otherwise):
-            self.conditions.append(rule.condition)
+            self.conditions += [] if flagged(rule.condition) else [rule.condition]
             return rule
         return replace(
             rule, condition=Unary("not", _joined("or", self.conditions)) if self.conditions else _TRUE
@@ -1194,6 +1194,8 @@ class _Reduction:
 
         def change(one: Expr) -> Expr:
             if isinstance(one, Ref) and id(one) not in units:
+                if one == Ref("e") and where == "Ctrl" and "e" not in local:
+                    return self.elapsed(one.at)
                 return self.ref(one, where, local)
             if isinstance(one, Call):
                 return self.call(one, where)
@@ -1204,6 +1206,13 @@ class _Reduction:
             return one
 
         return mapped(expr, change)
+
+    def elapsed(self, at: Place) -> Expr:
+        """`e`: how long ago a unit inside was executed last."""
+        last: Expr = Call("last_execution_time", (Ref(self.it.inner[0].name),), at=at)
+        for unit in self.it.inner[1:]:
+            last = Call("max", (last, Call("last_execution_time", (Ref(unit.name),))), at=at)
+        return Binary("-", _T, last, at=at)
 
     def call(self, one: Call, where: str) -> Expr:
         it = self.it
@@ -1299,7 +1308,7 @@ class _Reduction:
             *(p.name for u in it.inner for p in (*u.inputs, *u.outputs)),
         }
         if one.name == "e" and not write:
-            self.bad(one.at, "'e' stands for one elapsed time", f"Write elapsed({it.inner[0].name}).")
+            self.bad(one.at, "'e', the time since the last execution, is known in control rules only")
         elif one.name in known:
             what = "assigned" if write else "read"
             self.bad(one.at, f"'{one.name}' cannot be {what} in {_PLACES[where]}")
