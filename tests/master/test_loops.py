@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -397,3 +398,21 @@ def test_random_loops_are_called_undetermined_where_their_matrix_is_singular(see
             assert ("condition number" in warning) == (least == 1e-9)
             found.append(warning)
     assert len(set(found)) <= 2  # one for each way to find slopes: the engines say the same
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "loops", [up.FixedPoint(), up.Anderson(), up.Newton()], ids=["plain", "anderson", "newton"]
+)
+@pytest.mark.parametrize("python", [False, True], ids=["equations", "python"])
+def test_a_loop_that_becomes_undetermined_in_a_run_is_told_by_all_solvers(
+    engine: str, loops: Any, python: bool
+) -> None:
+    """x = k·x with k = 1 from t = 1 on: whatever x is, it is a solution; to begin with it was 0 alone."""
+    gain: Any = up.Function(["u"], {"y": "u*min(time, 1)"})
+    if python:
+        gain = up.PythonFunction(lambda t, u, p: u.u * min(t, 1.0), inputs=["u"], outputs=["y"])
+    units = {"a": gain, "b": up.Function(["u"], {"y": "u"})}
+    scenario = up.Scenario(units, {"a.u": "b.y", "b.u": "a.y"})
+    with pytest.raises(up.StepError, match=r"b\.u.*(fulfil the loop as well|multiply to 1)"):
+        up.simulate(scenario, pace=0.05, until=4.0, engine=engine, coupling=up.Jacobi(loops=loops))

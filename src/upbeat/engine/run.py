@@ -468,7 +468,7 @@ class Run:
             "notes": (
                 *self._notes,
                 *slower,
-                *(varied_rate(self._scenario, drive.steps.extremes()) if drive else ()),
+                *(varied_rate(self._scenario, drive.steps) if drive else ()),
                 *self._by_hand.notes,
                 *([self._last_word] if self._last_word else []),
             ),

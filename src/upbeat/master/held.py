@@ -15,6 +15,7 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.watcher import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.trace.log import StepLog
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.process import bare
 
@@ -96,14 +97,14 @@ def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
     ]
 
 
-def varied_rate(closed: Scenario, steps: tuple[float, float] | None) -> list[str]:
-    """What is to be said about such units after a run whose steps were as short and as long as this."""
+def varied_rate(closed: Scenario, steps: StepLog) -> list[str]:
+    """What is to be said about such units after a run with these steps, if they were not all equal."""
     units = [path_of(closed, unit) for unit in _unrated(closed)]
-    if steps is None or not units:
+    if not units or (sizes := steps.extremes()) is None:
         return []
     return [
-        f"{_named(units)} ran once per communication step, and these were between {steps[0]:.3g} s and "
-        f"{steps[1]:.3g} s long: code that counts on one rate has not had it; give it a sample_time"
+        f"{_named(units)} ran once per communication step, and these were between {sizes[0]:.3g} s and "
+        f"{sizes[1]:.3g} s long: code that counts on one rate has not had it; give it a sample_time"
     ]
 
 

@@ -382,6 +382,8 @@ DEEPEST = 50
 
 AT_REST = 16
 """So many times the number of unknowns a first guess may be exact before slopes are looked at again."""
+LOOKED = 16
+"""In a run, each so many-th solution is looked at, whether others solve the loop as well."""
 MAX_JUDGED = 32
 """A loop with more unknowns, whose units do not know slopes, is not looked at whether it is determined."""
 NEARLY = 1e-6
@@ -750,12 +752,11 @@ def _usual(sizes: Sequence[Expr]) -> Expr:
 def determined(torn: Torn) -> list[Instruction]:
     """Fails where values beside the solution solve the loop as well, and warns where they nearly do.
 
-    Looked at once, at the start: a solver may be done at its first guess, without having seen any slopes.
+    Looked at where solvers may be done at a first guess, without having seen any slopes: at the start, and
+    each so many-th time in a run.
     The direction in which unknowns react most comes from the matrix; how well another value in that direction
     solves the loop is evaluated. So a point without slopes that is the only solution (x = x - x²) is none.
     """
-    if torn.warm:
-        return []
     n, x = torn.size, torn.guess
     knows = not unable(torn) and products(torn) <= MAX_PRODUCTS
     if not knows and n > MAX_JUDGED:
@@ -817,17 +818,17 @@ def determined(torn: Torn) -> list[Instruction]:
         (),
         UNDETERMINED,
     )
-    doubt = Doubt(
-        torn.register("nearly undetermined", 3, start=(inf, 0.0, 0.0)),
-        (
-            f"the algebraic loop {torn.ports} is nearly undetermined at t = ",
-            0,
-            ": its condition number is ",
-            2,
-            ", by which small errors of outputs may grow in its solution. Look at the gains on the loop",
-        ),
+    sentence = (
+        f"the algebraic loop {torn.ports} is nearly undetermined at t = ",
+        0,
+        ": its condition number is ",
+        2,
+        ", by which small errors of outputs may grow in its solution. Look at the gains on the loop",
     )
-    torn.wiring.doubts.append(doubt)
+    doubt = next((one for one in torn.wiring.doubts if one.parts == sentence), None)
+    if doubt is None:
+        doubt = Doubt(torn.register("nearly undetermined", 3, start=(inf, 0.0, 0.0)), sentence)
+        torn.wiring.doubts.append(doubt)
     singular = apply(Op.AND, apply(Op.GE, Cell(largest), 1.0 / NEARLY), apply(Op.LT, Cell(largest), 1e300))
     search = (
         *beside,
@@ -839,7 +840,11 @@ def determined(torn: Torn) -> list[Instruction]:
         If(apply(Op.LE, Cell(left), NEARLY), doubt.noted(Cell(torn.wiring.next), 1.0 / Cell(left))),
     )
     block.append(If(singular, search, () if knows else tuple(torn.evaluate(x))))
-    return block
+    if not torn.warm:
+        return block
+    solved = torn.register("unlooked", kind=Kind.INTEGER)
+    again = (Let(solved, Number(0.0)), *block)
+    return [Let(solved, Cell(solved) + 1.0), If(apply(Op.GE, Cell(solved), float(LOOKED)), again)]
 
 
 def _finite(cells: Iterable[Reg]) -> Expr:

@@ -7,7 +7,6 @@ An input whose connection is a plain copy shares the register of its source: cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 from upbeat.core.abilities import Ability
@@ -77,6 +76,8 @@ class PortRegisters:
                 self._homes.update(dict.fromkeys(cells, (first, port.kind)))
                 if port.extra:
                     self._extra.update(cells)
+        self._counts = {end[0]: end for end in self.outputs if self._ports[end].counts}
+        self._predictable = {unit for (unit, _), port in self._ports.items() if port.indicates}
         for connection in scenario.connections:
             end = (connection.unit, connection.port)
             formulas = tuple(substitute(cell, names) for cell in connection.cells)
@@ -185,14 +186,6 @@ class PortRegisters:
     def count(self, unit: str) -> End | None:
         """The output in which a unit counts the events inside it, if it does."""
         return self._counts.get(unit)
-
-    @cached_property
-    def _counts(self) -> dict[str, End]:
-        return {end[0]: end for end in self.outputs if self._ports[end].counts}
-
-    @cached_property
-    def _predictable(self) -> set[str]:
-        return {unit for (unit, _), port in self._ports.items() if port.indicates}
 
     def counts(self, end: End) -> tuple[Reg, ...]:
         """The registers in which the units that an input follows, at once or through outputs that depend

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -203,6 +203,12 @@ class Lowered:
         self.tables = lower(program, models, schedules)
         self.numbers = {unit: port_numbers(model) for unit, model in models.items()}
         self.slopes = slopes_asked(program)
+        self.native = frozenset(
+            unit
+            for unit, model in models.items()
+            if Ability.NATIVE in model.abilities and isinstance(model, Native)
+        )
+        """The units that run without Python."""
         self.has_strings = any(register.kind is Kind.STRING for register in program.layout.registers)
         self.entry = Entry(jit)
         self.core = _native.Program(
@@ -275,8 +281,8 @@ class Machine:
 
     def _enter(self, entry: Entry, name: str, model: Model, start: float) -> Any:
         try:
-            if Ability.NATIVE in model.abilities and isinstance(model, Native):
-                return model.enter(entry, name, start)
+            if name in self._lowered.native:
+                return cast(Native, model).enter(entry, name, start)
             unit = instantiated(model, name, start)
             self._python[name] = unit
             return entry.callback(model, unit)
