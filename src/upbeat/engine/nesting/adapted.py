@@ -51,11 +51,13 @@ def sa(
     return adaptation_of(file, inner, program_of, name=adaptation, parameters=parameters)
 
 
-def iterate(model: Model, tolerance: float = 1e-8, most: int = 50, corrections: int | None = None) -> Nested:
+def iterate(
+    model: Model, tolerance: float = 1e-8, max_iterations: int = 50, corrections: int | None = None
+) -> Nested:
     """A unit that is a scenario: its steps are repeated until what its units give each other agrees."""
     nest = _nest(model)
     coupling: Any = nest.master.coupled
-    made = Iterated(coupling, tolerance=tolerance, most=most, corrections=corrections)
+    made = Iterated(coupling, tolerance=tolerance, max_iterations=max_iterations, corrections=corrections)
     return replace(nest, master=replace(nest.master, coupling=made))
 
 
@@ -64,7 +66,9 @@ _SOLVERS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def solve(model: Model, method: str = "newton", tolerance: float = 1e-10, most: int = 200) -> Nested:
+def solve(
+    model: Model, method: str = "newton", tolerance: float = 1e-10, max_iterations: int = 200
+) -> Nested:
     """A unit that is a scenario: its algebraic loops are solved by Newton's method, by Anderson's, or by
     successive substitution."""
     nest = _nest(model)
@@ -73,7 +77,7 @@ def solve(model: Model, method: str = "newton", tolerance: float = 1e-10, most: 
     coupling: Any = nest.master.coupled
     if not hasattr(coupling, "loops"):
         raise ModelError(f"its coupling is {type(coupling).__name__}, which has no loops to solve")
-    loops = _SOLVERS[method](tolerance=tolerance, most=most)
+    loops = _SOLVERS[method](tolerance=tolerance, max_iterations=max_iterations)
     return replace(nest, master=replace(nest.master, coupling=replace(coupling, loops=loops)))
 
 
