@@ -38,6 +38,7 @@ SMALL = {
     "isolation": ("--calls", "50", "--rounds", "1"),
     "lookahead": ("--seconds", "0.01", "--repeats", "1", "--most", "10"),
     "monitor": ("--seconds", "0.01", "--repeats", "1", "--most", "8"),
+    "adaptation": ("--steps", "200", "--rounds", "1"),
     "nesting": ("--steps", "200", "--rounds", "1"),
     "overhead": ("--scale", "0.01", "--repeats", "1"),
     "parallel": ("--steps", "20"),
