@@ -5,7 +5,15 @@ from __future__ import annotations
 from tools.evidence.claim import Claim, ratio
 
 ANATOMY = "benchmarks/anatomy.py"
-WHY = "A command still loads every coupling and pace, and each run makes its machine and its trace in Python."
+FUNCTIONS = (
+    "Reading equations passes 142 functions, writing the program 119, the engine 120, the scenario 71. What "
+    "a file does not say is not passed any more."
+)
+MODULES = "A command loads every coupling and pace, and adaptations."
+AGAIN = (
+    "A median on two cores at a load of 12 to 15; the quickest of 1,500 such runs took 0.25 ms. What is left "
+    "is a scenario, a run and a trace in Python: nothing is planned, lowered or compiled again."
+)
 
 CLAIMS = (
     ratio(
@@ -13,17 +21,19 @@ CLAIMS = (
         250,
         ANATOMY,
         lambda d: d["functions_before_first_step"],
-        WHY,
+        FUNCTIONS,
         times="",
     ),
-    ratio("modules of ours that it imports", 180, ANATOMY, lambda d: d["modules_imported"], WHY, times=""),
-    ratio("times that it builds its program", 1, ANATOMY, lambda d: d["program_builds"], WHY, times=""),
+    ratio(
+        "modules of ours that it imports", 180, ANATOMY, lambda d: d["modules_imported"], MODULES, times=""
+    ),
+    ratio("times that it builds its program", 1, ANATOMY, lambda d: d["program_builds"], times=""),
     ratio(
         "a run again with other parameters, beyond its steps",
         0.3,
         ANATOMY,
         lambda d: d["repeat_run_overhead_ms"],
-        WHY,
+        AGAIN,
         times=" ms",
     ),
     Claim(
