@@ -391,6 +391,7 @@ def test_check_names_the_adaptation_to_type() -> None:
     ("where", "what", "verdict"),
     [
         ("p", "rate 4", "stable"),
+        ("p", "average on y with steps = 2", "stable"),
         ("c", "step_delay", "stable"),
         ("c", "lazy on d", "locally stable"),
         ("c", "lazy on d with tolerance = 0.01", "undecided"),  # small motions stay: 0.008 in the run
@@ -462,3 +463,11 @@ def test_setting_back_changes_nothing(what: list[str]) -> None:
     if up.Ability.ROLLBACK not in model.abilities:
         return
     assert broken_promise(model, up.Ability.ROLLBACK, step=0.05, strict=True) is None
+
+
+def test_the_matrix_of_a_mean_is_that_by_hand() -> None:
+    """x' = -3·m, m the mean of x over the step before: x⁺ = x - 0.3·m, m⁺ = x - 0.15·m; radius 0.6."""
+    plant = up.Ode({"x": "u"}, inputs=["u"], outputs={"y": "x"}, start={"x": 1.0})
+    scenario = up.Scenario({"p": up.adapted(plant, "average on y")}, {"p.u": "-3*p.y"})
+    found = up.stability_of(scenario, step=0.1, scan=False)
+    assert found.spectral_radius == pytest.approx(0.6, rel=1e-9)

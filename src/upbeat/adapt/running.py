@@ -232,16 +232,17 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     if integrating is not None:
         model, areas = integrating(cells)
     work = _Passing(model)
-    hidden = set(areas.values()) if exact else set()
+    hidden = {name for both in areas.values() for name in both} if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)
     work.number()
     means = {cell: f"m{n}" for n, cell in enumerate(cells)}
     names = {cell: f"a{n}" for n, cell in enumerate(cells)}
     control: list[Statement] = []
     if exact:
-        control += [Assign(names[cell], _name(f"{INSIDE}.{areas[cell]}")) for cell in cells]
+        # What is left of the step before is drained in this one, so that nothing piles up.
+        control += [Assign(f"{INSIDE}.{drain}", f"{INSIDE}.{area}/H") for area, drain in areas.values()]
         control += _substeps(count)
-        control += [Assign(means[cell], f"({INSIDE}.{areas[cell]} - {names[cell]})/H") for cell in cells]
+        control += [Assign(means[cell], f"{INSIDE}.{areas[cell][0]}/H") for cell in cells]
     else:
         part = apply(Op.DIV, Name("H"), Number(float(count)))
         body: list[Statement] = [Assign(f"l{n}", _name(f"{INSIDE}.{cell}")) for n, cell in enumerate(cells)]
@@ -261,10 +262,10 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     first = tuple(
         Assign(means[cell], _name(f"{INSIDE}.{cell}") if start is None else float(start)) for cell in cells
     )
-    more = () if exact else work.stored(cells, "l")
+    more = () if exact else (*work.stored(cells, "a"), *work.stored(cells, "l"))
     return work.adaptation(
         tuple(control), name=f"average of {', '.join(cells)}", shown=means.get, init=first,
-        controls=(*work.stored(cells, "m"), *work.stored(cells, "a"), *more),
+        controls=(*work.stored(cells, "m"), *more),
     )  # fmt: skip
 
 

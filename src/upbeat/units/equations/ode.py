@@ -9,11 +9,12 @@ from typing import Any, Self
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr
-from upbeat.core.ports import Port, Value
+from upbeat.core.ports import Causality, Port, Value
 from upbeat.units.equations.arranging import (
     Stops,
     changeable,
     choice_from,
+    free_name,
     marked,
     marked_choosing,
     marked_like,
@@ -96,25 +97,25 @@ class _Model:
         grown = with_states(self.equations)
         return self if grown is self.equations else self._with(grown)
 
-    def integrating(self, outputs: Sequence[str]) -> tuple[Ode, dict[str, str]]:
-        """The same model with the integrals of these outputs as states that are given out; and what these are
-        called."""
+    def integrating(self, outputs: Sequence[str]) -> tuple[Ode, dict[str, tuple[str, str]]]:
+        """The same model with the integrals of these outputs as states that are given out, each with an input
+        that is taken off its rate, by which it can be drained; and what the two are called."""
         spec = self.to_spec()
         taken = {port.name for port in self.ports} | {*spec.get("states", ()), *spec.get("locals", ())}
         shown = spec.get("outputs", {})
         shown = dict(shown) if isinstance(shown, Mapping) else {name: name for name in shown}
         states, areas = dict(spec.get("states", {})), {}
+        inputs = [port for port in self.ports if port.causality is Causality.INPUT]
         for number, output in enumerate(outputs):
             if output not in shown:
                 raise ModelError(f"'{output}' is a cell of an array, and this is for single outputs")
-            name = f"area{number}"
-            while name in taken:
-                name += "_"
+            name, drain = free_name(f"area{number}", taken), free_name(f"drain{number}", taken)
             entry = shown[output]
-            states[name] = entry["value"] if isinstance(entry, Mapping) else entry
+            states[name] = f"({entry['value'] if isinstance(entry, Mapping) else entry}) - {drain}"
             shown[name] = name
-            areas[output] = name
-        return Ode(**{**spec, "states": states, "outputs": shown}), areas
+            inputs.append(Port(drain, Causality.INPUT))
+            areas[output] = (name, drain)
+        return Ode(**{**spec, "states": states, "inputs": inputs, "outputs": shown}), areas
 
     def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
