@@ -9,7 +9,7 @@ import upbeat as up
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.report.explain import explain_data
 from upbeat.scenario.events.links import relay
-from upbeat.scenario.signals import Happenings
+from upbeat.scenario.signals import EventSeries
 
 SCENARIO = up.Scenario(
     units={
@@ -105,7 +105,7 @@ def test_events() -> None:
     orders = Port("cmd", Causality.INPUT, Kind.INTEGER, items=("idle", "work"), event=True)
     lamps = Port("lamp", Causality.INPUT, Kind.INTEGER, items=("red", "green"), event=True)
     units = {
-        "officer": relay(None, {orders: Happenings((1.0, 2.0), ((0,), (1,)))}),
+        "officer": relay(None, {orders: EventSeries((1.0, 2.0), ((0,), (1,)))}),
         "light": relay(None, {lamps: None}),
     }
     senders = [

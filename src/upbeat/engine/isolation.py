@@ -13,7 +13,7 @@ from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Fixed, Pace, nominal_step
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.process import DEADLINE, Isolated, When, bare, placed_like
+from upbeat.units.process import DEADLINE, Isolated, When, as_isolated, bare, placed_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,12 @@ def _separated(scenario: Scenario, isolation: Isolation, fmus: Mapping[Path, int
 
 def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Model:
     inner = bare(model)
-    own = model.isolation if isinstance(model, Isolated) else "auto"
+    told = as_isolated(model)
+    own = "auto" if told is None else told.isolation
     if own == "auto" and isinstance(inner, FromFile):
         own = inner.isolation
-    if own == "process" and isinstance(model, Isolated):
-        return model if model.isolation == "process" else replace(model, isolation="process")
+    if own == "process" and told is not None:
+        return model if told.isolation == "process" else replace(told, isolation="process")
     when = isolation.when if own == "auto" else own
     if isinstance(inner, Nested) and own != "process":
         inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
@@ -130,8 +131,8 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     if when == "process" or (
         when == "auto" and isinstance(inner, FromFile) and inner.endangers(fmus[inner.path])
     ):
-        if isinstance(model, Isolated):
-            return replace(model, isolation="process")
+        if told is not None:
+            return replace(told, isolation="process")
         return Isolated(inner, isolation.deadline, isolation.restart)
     return inner
 

@@ -24,7 +24,7 @@ from upbeat.scenario.events.links import Sender
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.hybrid.late import LateSwitches
-from upbeat.units.process import Isolated, bare
+from upbeat.units.process import as_isolated, bare
 from upbeat.units.solving.solvers import solver_of, solver_spec
 
 # ----------------------------------------------------------------------------------------------------
@@ -169,10 +169,11 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
     def named(causality: Causality) -> list[Port]:
         return [port for port in model.ports if port.causality is causality]
 
+    told = as_isolated(model)
     return {
         "name": name,
         "kind": _kind(bare(model)),
-        **({"process": True} if isinstance(model, Isolated) and model.isolation == "process" else {}),
+        **({"process": True} if told is not None and told.isolation == "process" else {}),
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
         "parameters": {

@@ -25,7 +25,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import TIME, Signals, header_of, read_columns
 from upbeat.units.fmi.description import Variability
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.process import Isolated
+from upbeat.units.process import bare, placed_like
 
 # ----------------------------------------------------------------------------------------------------
 # Signals for free inputs of FMUs without a scenario file: a table with columns named ``unit.input``.
@@ -329,9 +329,9 @@ def talking(scenario: Scenario) -> Scenario:
 def _talking(model: Model) -> Model:
     if isinstance(model, Fmu):
         return model.with_logging(model.logging or True)
-    if isinstance(model, Isolated):
-        inner = _talking(model.model)
-        return model if inner is model.model else replace(model, model=inner)
+    if (plain := bare(model)) is not model:
+        inner = _talking(plain)
+        return model if inner is plain else placed_like(model, inner)
     if isinstance(model, Nested):
         inside = talking(model.scenario)
         return model if inside is model.scenario else replace(model, scenario=inside)

@@ -17,7 +17,7 @@ from upbeat.scenario.directory import Directory, Wrong
 from upbeat.scenario.events.links import EventOutput, deliver_event
 from upbeat.scenario.files.definitions import isolation_table, table_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.process import Isolated
+from upbeat.units.process import as_isolated
 from upbeat.units.shorthand import port_spec
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -58,8 +58,9 @@ def _shared_models(
     """A model that several units use is written once, under the name of the first of them."""
 
     def table(name: str, model: Model) -> dict[str, Any]:
-        if isinstance(model, Isolated):
-            return table(name, model.model) | isolation_table(model)
+        told = as_isolated(model)
+        if told is not None:
+            return table(name, told.model) | isolation_table(told)
         return (special and special(name, model)) or table_of(name, model)
 
     users: dict[int, list[str]] = {}

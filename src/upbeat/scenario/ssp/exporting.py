@@ -40,7 +40,7 @@ from upbeat.units.fmi.description import Type, UnitDefinition, Variable, measure
 from upbeat.units.fmi.description.attributes import Attributes
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.xml import Element
-from upbeat.units.process import Isolated
+from upbeat.units.process import as_isolated, bare
 
 # ----------------------------------------------------------------------------------------------------
 # Writing XML: elements as text, with the prefixes of SSP and whatever namespaces annotations bring along.
@@ -665,10 +665,11 @@ class _Export:
         for event in scenario.events:
             self._refuse(("events", event.name), "SSP has no events between units")
         for name, model in scenario.units.items():
-            if isinstance(model, Isolated) and isinstance(model.model, Fmu):
-                self._units[name], self._isolated[name] = model.model, isolation_table(model)
-            elif isinstance(model, Fmu):
-                self._units[name] = model
+            told, plain = as_isolated(model), bare(model)
+            if isinstance(plain, Fmu):
+                self._units[name] = plain
+                if told is not None:
+                    self._isolated[name] = isolation_table(told)
             else:
                 self._refuse(("units", name), f"it is a {type(model).__name__}, and SSP knows FMUs only")
         variables = [v for fmu in self._units.values() for _, v in port_variables(fmu).values()]

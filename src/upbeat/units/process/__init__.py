@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from upbeat.units.process.isolated import DEADLINE, KEEP_EVERY, Isolated, When, bare, placed_like
+from upbeat.units.process.isolated import DEADLINE, KEEP_EVERY, Isolated, When, as_isolated, bare, placed_like
 
-__all__ = ["DEADLINE", "KEEP_EVERY", "Isolated", "When", "bare", "placed_like"]
+__all__ = ["DEADLINE", "KEEP_EVERY", "Isolated", "When", "as_isolated", "bare", "placed_like"]

@@ -203,6 +203,11 @@ def bare(model: Model) -> Model:
     return model.model if isinstance(model, Isolated) else model
 
 
+def as_isolated(model: Model) -> Isolated | None:
+    """The model with what was said about a process for its units; None if nothing was."""
+    return model if isinstance(model, Isolated) else None
+
+
 def placed_like(model: Model, made: Model) -> Model:
     """What was made of the model itself, where units of `model` run: in a process if these do."""
     return replace(model, model=made) if isinstance(model, Isolated) else made
