@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.evidence.bad import cores, events, fmus, foundation, hybrid, loops, stability
+from tools.evidence.bad import adaptation, cores, events, fmus, foundation, hybrid, loops, stability
 from tools.evidence.bad.case import Case
 
 CASES: dict[str, tuple[Case, ...]] = {
@@ -13,4 +13,5 @@ CASES: dict[str, tuple[Case, ...]] = {
     "Events": events.CASES,
     "Several cores": cores.CASES,
     "Stability": stability.CASES,
+    "Adaptations": adaptation.CASES,
 }
