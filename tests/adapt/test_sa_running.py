@@ -15,6 +15,7 @@ from fmu_maker import COMPILER
 from strategies import on_engine
 
 POWER_WINDOW = Path(__file__).parents[2] / "examples" / "power_window"
+sys.path[:0] = [str(POWER_WINDOW.parents[1] / "reproduce")]
 
 
 def ran(scenario: up.Scenario, **more: Any) -> up.Trace:
@@ -241,9 +242,20 @@ def test_what_is_wrong_with_the_units_is_told_at_its_place(read: Any) -> None:
         read(ONE.replace("fmu A a", "fmu reactive A a"), a=late)
     with pytest.raises(up.InvalidInput, match="no parameter 'Q'"):
         read(ONE, a=LAG, parameters={"Q": 1})
+    with pytest.raises(up.InvalidInput, match=r"there is no 'b\.Q'"):
+        read(ONE, a=LAG, parameters={"b.Q": 1})
     metres = up.Function(inputs={"u": {"unit": "m"}}, outputs={"x": "u"})
     with pytest.raises(up.ScenarioError, match=r"'a.u' is in m, not in cm"):
         read(ONE.replace("ports u", "ports u (cm)"), a=metres)
+
+
+def test_parameters_of_adaptations_inside() -> None:
+    import power_window as pw
+
+    inner = {name: pw.models()[name] for name in ("window", "obstacle")}
+    once = up.read_sa(pw.FILES / "rate_sa.sa", inner, parameters={"loop_sa.MAXITER": 1, "RATE": 2})
+    with pytest.raises(up.RunError, match="the iteration in loop_sa"):
+        pw.run(pw.adapted(window=once))
 
 
 FILE = """upbeat = 1
@@ -280,7 +292,6 @@ def test_the_power_window_is_sound() -> None:
 
 def test_the_power_window_meets_its_object() -> None:
     """Detection to 5 ms, positions to 1 %, beside the equations in one piece; both loops agree."""
-    sys.path[:0] = [str(POWER_WINDOW.parents[1] / "reproduce")]
     import power_window as pw
 
     trace = pw.run(pw.adapted())

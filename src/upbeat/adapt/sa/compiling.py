@@ -8,7 +8,7 @@ less than H means that the step is made anew with the size x.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
@@ -98,8 +98,8 @@ class Models:
             return Fmu(self.folder / inner.path)
         return None
 
-    def look(self, inner: Inner) -> Ports | None:
-        model = self.find(inner)
+    def look(self, inner: Inner, path: tuple[str, ...]) -> Ports | None:
+        model = self.find(inner, path)
         return None if model is None else ports_of(model)
 
     def unused(self) -> list[str]:
@@ -146,9 +146,14 @@ def compiled(
             else f"{source}: there is no adaptation in it"
         )
         raise InvalidInput(f"{what}. {suggest(name, known, 'adaptations')}")
-    it = _with_parameters(chosen[-1], parameters or {})
-    (layer,) = all_of(library, File(adaptations=(it,)), source)
+    library.parameters = parameters or {}
+    (layer,) = all_of(library, File(adaptations=(chosen[-1],)), source)
     problems: list[Problem] = []
+    ways = {"": layer, **dict(_ways(layer))}
+    for one in library.parameters:
+        if one.rpartition(".")[0] not in ways:
+            near = suggest(one.rpartition(".")[0], [way for way in ways if way], "adaptations inside")
+            problems.append(Problem(("parameters", one), f"there is no '{one}'", near))
     made = _compiled(layer, models, make, problems, ())
     if unused := models.unused():
         every = sorted({unit.name for one in layer.all() for unit in one.explicit.it.inner})
@@ -161,29 +166,11 @@ def compiled(
     return made
 
 
-def _with_parameters(it: Adapted, given: Mapping[str, float | bool]) -> Adapted:
-    known = {one.name for one in it.params}
-    for name, value in given.items():
-        if name not in known:
-            raise InvalidInput(
-                f"there is no parameter '{name}' in {it.name}. {suggest(name, known, 'parameters')}"
-            )
-        if not isinstance(value, (bool, int, float)):
-            raise InvalidInput(f"the parameter '{name}' is a number or true or false, not {value!r}")
-    return replace(
-        it,
-        params=tuple(
-            replace(
-                one,
-                value=Literal(
-                    given[one.name] if isinstance(given[one.name], bool) else float(given[one.name])
-                ),
-            )
-            if one.name in given
-            else one
-            for one in it.params
-        ),
-    )
+def _ways(layer: Layer, path: str = "") -> Iterator[tuple[str, Layer]]:
+    """The adaptations inside, by the way to them."""
+    for name, one in layer.inside.items():
+        yield f"{path}{name}", one
+        yield from _ways(one, f"{path}{name}.")
 
 
 def _compiled(

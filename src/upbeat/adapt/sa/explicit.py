@@ -988,6 +988,10 @@ class _Reduction:
         port = ports.get(rule.signal.name)
         if port is None or port.bound is None or rule.signal.owner not in ("", it.name):
             known = [one.name for one in ports.values() if one.bound]
+            if port is not None:
+                what = f"'{port.name}' is not bound to a port inside, or another rule takes its value"
+                self.bad(rule.signal.at, what, "Quantize it in an adaptation of its own.")
+                return []
             self.bad(
                 rule.signal.at,
                 f"'{rule.signal.text}' is no port that is bound to one inside, and only those are quantized",

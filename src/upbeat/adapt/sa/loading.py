@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upbeat.adapt.sa.explicit import Explicit, explicit, layers, unit_text
 from upbeat.adapt.sa.parsing import bad, parse, read
-from upbeat.adapt.sa.tree import Adapted, File, Inner, Port, Ref, Wire
+from upbeat.adapt.sa.tree import Adapted, File, Inner, Literal, Port, Ref, Wire
 from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
 from upbeat.core.measure import MeasureError, conversion
 
 MAX_FILES = 100
 
 Ports = tuple[tuple[Port, ...], tuple[Port, ...]]
-Look = Callable[[Inner], Ports | None]
-"""Inputs and outputs of a unit inside whose ports the text leaves out; None if nobody knows."""
+Look = Callable[[Inner, tuple[str, ...]], Ports | None]
+"""Inputs and outputs of a unit inside, and inside of which others it is; None if nobody knows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,9 @@ class Layer:
 class Library:
     """A file and what it imports. Nothing is found outside of the folder of a file."""
 
-    look: Look = lambda _: None
+    look: Look = lambda *_: None
+    parameters: Mapping[str, float | bool] = field(default_factory=dict)
+    """Other values of parameters; of those inside with the way to them: ``loop_sa.MAXITER``."""
     files: dict[Path, File] = field(default_factory=dict)
     texts: list[File] = field(default_factory=list)
 
@@ -128,16 +130,31 @@ class Library:
         found += [one for one in known if one.type == inner.type]
         return found[0] if found else None
 
-    def layer(self, it: Adapted, stack: tuple[str, ...] = ()) -> Layer:
+    def layer(self, it: Adapted, stack: tuple[str, ...] = (), path: tuple[str, ...] = ()) -> Layer:
         """`it` and all inside in explicit form. Problems in other files say in which."""
         try:
-            return self._layer(it, stack)
+            return self._layer(self._with_parameters(it, path), stack, path)
         except ScenarioError as error:
             raise ScenarioError(
                 [elsewhere(it, one) for one in error.problems] if stack else error.problems
             ) from None
 
-    def _layer(self, it: Adapted, stack: tuple[str, ...]) -> Layer:
+    def _with_parameters(self, it: Adapted, path: tuple[str, ...]) -> Adapted:
+        own = {name.rpartition(".")[2]: value for name, value in self.parameters.items()
+               if name.rpartition(".")[0] == ".".join(path)}  # fmt: skip
+        known = [one.name for one in it.params]
+        for name, value in own.items():
+            if name not in known:
+                near = suggest(name, known, "parameters")
+                raise ScenarioError([bad(it.at, f"there is no parameter '{name}' in '{it.name}'", near)])
+            if not isinstance(value, (bool, int, float)):
+                what = f"the parameter '{name}' is a number or true or false, not {value!r}"
+                raise ScenarioError([bad(it.at, what)])
+        other = {name: Literal(v if isinstance(v, bool) else float(v)) for name, v in own.items()}
+        params = tuple(replace(one, value=other.get(one.name, one.value)) for one in it.params)
+        return replace(it, params=params) if own else it
+
+    def _layer(self, it: Adapted, stack: tuple[str, ...], path: tuple[str, ...]) -> Layer:
         if it.type in stack:
             way = " → ".join([*stack[stack.index(it.type) :], it.type])
             what = f"'{it.type}' would contain itself: {way}"
@@ -147,16 +164,18 @@ class Library:
         problems: list[Problem] = []
         for inner in it.inner:
             known = inner
-            adapted = None if inner.type == it.type and inner.path else self.adaptation(inner)
+            looked = self.look(inner, path)
+            adapted = self.adaptation(inner) if looked is None else None
+            if inner.type == it.type and inner.path:
+                adapted = None
             if adapted is not None:
-                inside[inner.name] = made = self.layer(adapted, (*stack, it.type))
+                inside[inner.name] = made = self.layer(adapted, (*stack, it.type), (*path, inner.name))
                 known = _with_ports(inner, made.explicit.inputs, made.explicit.outputs)
                 if known.reactive is None and known.mealy is None:
                     known = replace(known, reactive=adapted.reactive, mealy=adapted.mealy)
             elif (declared := self._declared(inner)) is not None:
                 known = _with_ports(inner, declared.inputs, declared.outputs)
                 known = replace(known, path=inner.path or declared.path)
-            looked = self.look(inner) if adapted is None else None
             if looked is not None:
                 problems += _wrong(known, looked)
                 known = _with_ports(known, *looked)
@@ -277,7 +296,7 @@ def _beside(folder: Path) -> list[Path]:
 
 def checked(path: Path | str, look: Look | None = None) -> tuple[Layer, ...]:
     """All adaptations of a file in explicit form, with what is inside them; `ScenarioError` with its name."""
-    library = Library(look or (lambda _: None))
+    library = Library(look or (lambda *_: None))
     file = library.load(path)
     return all_of(library, file, str(path))
 

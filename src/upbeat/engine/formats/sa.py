@@ -26,7 +26,7 @@ def read_sa(
     `units` are the inner units by name (``"window"``), or by their way through nested adaptations
     (``"window_sa.window"``), or by type; FMUs that the file finds by their path need not be given.
     `adaptation` is the name of one of several; without it, it is the last one in the file.
-    `parameters` gives those of the file other values.
+    `parameters` gives those of the file other values, those of adaptations inside as ``"loop_sa.MAXITER"``.
     """
     check_type(file, (str, Path), "file")
     check_type(units or {}, Mapping, "units")
