@@ -57,7 +57,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import (
@@ -74,8 +74,10 @@ from upbeat.core.errors import (
 from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.files.definitions import MAX_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
-from upbeat.scenario.files.written import Special, scenario_tables, toml_text
 from upbeat.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from upbeat.scenario.files.written import Special
 
 # ----------------------------------------------------------------------------------------------------
 # Where the keys of a TOML text are written: key path → line number, by a light scan.
@@ -503,6 +505,8 @@ def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Spe
 
 def scenario_text(what: ScenarioFile | Scenario, special: Special | None = None) -> str:
     """The text of a scenario file; `special` gives the tables of models that only layers above know."""
+    from upbeat.scenario.files.written import scenario_tables, toml_text
+
     file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
     settings = {"master": file.master, "run": file.run, "record": file.record}
     return toml_text({"upbeat": VERSION, **scenario_tables(file.scenario, special), **settings})
