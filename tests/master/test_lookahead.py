@@ -415,27 +415,44 @@ def test_a_contact_that_is_there_only_by_errors_is_a_warning() -> None:
         assert sum("grazes" in text for text in trace.info.get("warnings", ())) == count
 
 
-def test_errors_that_add_up_decide_whether_small_leaps_touch() -> None:
-    """Two masses (system 107 of reproduce/truth.py --seed 11): at 13.3 s the exact ones touch once more after
-    some small leaps, at 0.02 m/s; after a hundred steps those of the run are further apart than that."""
+def two_masses(m1: float, m2: float, k1: float, k2: float, d1: float, d2: float, e: float, start: Any) -> Any:
+    """A random system of reproduce/truth.py, with few digits."""
+    x1, v1, x2, v2 = start
     upper = up.Ode(
-        {"x": "v", "v": "(-2.270683*x - 0.06545486*v + 1.309873*x2 + 0.02609899*v2)/0.1727952 - 9.81"},
-        inputs=["x2", "v2"], start={"x": -4.599833, "v": 0.923082},
+        {"x": "v", "v": f"(-{k1 + k2}*x - {d1 + d2}*v + {k2}*x2 + {d2}*v2)/{m1} - 9.81"},
+        inputs=["x2", "v2"], start={"x": x1, "v": v1},
     )  # fmt: skip
     lower = up.Ode(
-        {"x": "v", "v": "(-1.309873*(x - x1) - 0.02609899*(v - v1))/0.134958 - 9.81"},
-        inputs=["x1", "v1"], start={"x": -12.03304, "v": 1.232944},
+        {"x": "v", "v": f"(-{k2}*(x - x1) - {d2}*(v - v1))/{m2} - 9.81"},
+        inputs=["x1", "v1"], start={"x": x2, "v": v2},
     )  # fmt: skip
-    share = "1.835431/(0.1727952 + 0.134958)*(lower.v - upper.v)"
+    share = f"{1 + e}/({m1} + {m2})*(lower.v - upper.v)"
     events = {
         "masses": {
             "when": "upper.x - lower.x <= 1.1 and upper.v < lower.v",
-            "then": {"upper.v": f"upper.v + 0.134958*{share}", "lower.v": f"lower.v - 0.1727952*{share}"},
+            "then": {"upper.v": f"upper.v + {m2}*{share}", "lower.v": f"lower.v - {m1}*{share}"},
         },
-        "ceiling": {"when": "upper.x >= -0.55 and upper.v > 0", "then": {"upper.v": "-0.835431*upper.v"}},
+        "ceiling": {"when": "upper.x >= -0.55 and upper.v > 0", "then": {"upper.v": f"-{e}*upper.v"}},
     }
     links = {"upper.x2": "lower.x", "upper.v2": "lower.v", "lower.x1": "upper.x", "lower.v1": "upper.v"}
-    scenario = up.Scenario({"upper": upper, "lower": lower}, links, events=events)
-    for step, count in ((0.132, 1), (0.02, 0)):
-        trace = up.simulate(scenario, step=step, until=14.0)
-        assert sum("'masses' grazes" in text for text in trace.info.get("warnings", ())) == count
+    return up.Scenario({"upper": upper, "lower": lower}, links, events=events)
+
+
+@pytest.mark.parametrize(
+    ("event", "until", "step", "system"),
+    [
+        # System 107 of --seed 11: at 13.3 s the exact masses touch once more after some small leaps, at
+        # 0.02 m/s; after a hundred steps those of the run are further apart than that.
+        ("masses", 14.0, 0.132, (0.1727952, 0.134958, 0.9608101, 1.3098732, 0.0393559, 0.026099, 0.8354308,
+                                 (-4.599833, 0.923082, -12.03304, 1.232944))),
+        # System 6 of --seed 16: so slow at the ceiling (1.6 s) that 1 mm is a tenth of the speed after it.
+        ("ceiling", 2.0, 0.1067, (0.5668969, 0.1291115, 1.7273536, 1.3503272, 0.0370339, 0.047306, 0.9766172,
+                                  (-5.8712943, 5.8660457, -12.9251767, -1.7483092))),
+    ],
+)  # fmt: skip
+def test_errors_that_add_up_decide_how_events_happen(
+    event: str, until: float, step: float, system: Any
+) -> None:
+    for size, count in ((step, 1), (0.02, 0)):
+        trace = up.simulate(two_masses(*system), step=size, until=until)
+        assert sum(f"'{event}' grazes" in text for text in trace.info.get("warnings", ())) == count

@@ -376,6 +376,8 @@ TOGETHER = 16
 """So many conditions are looked at together, whether one of them is near its threshold."""
 SLIGHT = 1e-8
 """What steps put the motion off by is not added up if it is less than this part of its size."""
+SHALLOW = 4.0
+"""An event whose condition would not have fallen deeper than so many times the sum of errors grazes, too."""
 GRAZING = 8.0
 """A condition that comes as near to zero as so many times its uncertainty grazes it."""
 
@@ -520,7 +522,8 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
                 0,
                 " (such places in all: ",
                 1,
-                "): whether it happens there depends on the step size. Run with a shorter step to see",
+                "): whether it happens there, or how, depends on the step size. Run with a shorter step to "
+                "see",
             ),
         )
         wiring.doubts.append(told)
@@ -546,9 +549,11 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
             )
             turns = apply(Op.AND, apply(Op.LT, before[1], 0.0), apply(Op.GE, now[1], 0.0))
             # Without the event it would fall on, as deep as its speed and what slows it down say.
+            # The part of that which errors make is the part of its speed by which it goes on wrongly.
+            deep = 0.5 * to * to / bend
             through = (
                 Let(at, ONE),
-                Let(depth, apply(Op.WHERE, apply(Op.GT, bend, 0.0), 0.5 * to * to / bend, Number(inf))),
+                Let(depth, apply(Op.WHERE, apply(Op.GT, bend, 0.0), deep - SHALLOW * drift[k], Number(inf))),
             )
             close: Expr = apply(Op.LE, Cell(depth), GRAZING * Cell(error) + drift[k])
             for other in places:
