@@ -36,6 +36,10 @@ TRIES = {
         "import upbeat as up; s = up.SwitchedSystem([[[1, 1], [0, 1]], [[1, 0], [1, 1]]]); "
         "assert up.joint_radius(s).upper < 1.6181"
     ),
+    "sa": (
+        "from upbeat.adapt.sa.parsing import parse; "
+        "assert parse('semantic adaptation S s for inner fmu A a').adaptations"
+    ),
 }
 """What each extra is for, in a line."""
 

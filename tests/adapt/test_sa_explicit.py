@@ -193,6 +193,8 @@ ONE = (
         (f"{ONE}control {{\n var q := 1 + true; }}", 5, "is true or false", "if"),
         (f"{ONE}control {{\n for (var i in 0 .. a.y) {{ }} }}", 5, "must be fixed", "parameter"),
         (f"{ONE}control {{\n for (var i in 0 .. 2.5) {{ }} }}", 5, "whole number", ""),
+        (f"{ONE}control {{\n for (var i in 0 .. 1e300*1e300) {{ }} }}", 5, "whole number", ""),
+        (f"{ONE}control {{\n for (var i in 0 .. floor(1e300*1e300)) {{ }} }}", 5, "must be fixed", ""),
         (f"{ONE}control {{\n for (var i in 0 .. 9999999) {{ }} }}", 5, "rounds", ""),
         (f"{ONE}control {{\n break; }}", 5, "no loop around", ""),
         (f"{ONE}control {{\n return speed; }}", 5, "there is no 'speed'", ""),

@@ -202,6 +202,7 @@ def test_the_dialect_of_the_tool() -> None:
         ("semantic adaptation X x with input ports a", 1, 25, "before any inner fmu", "for inner fmu"),
         ("semantic adaptation X x multiply rate 2 times with absolute tolerance = 1", 1, 47, "belongs", ""),
         ("semantic adaptation X x in rules { true -> 3; }", 1, 44, "only a value", "port := value"),
+        ("semantic adaptation X x control { a := 1e999; }", 1, 40, "too large", "1e300"),
         ("semantic adaptation X x control { a := b[2]; }", 1, 41, "in the future", "[prev]"),
         ("semantic adaptation X x control { a := " + "1+" * 300 + "1; }", 1, 40, "nested", "variable"),
     ],

@@ -1633,7 +1633,7 @@ class _Check:
                     "Use a number or a parameter: every adaptation has to come to an end.",
                 )
                 value = 1.0
-            elif value != int(value) or abs(value) > 1e9:
+            elif not abs(value) <= 1e9 or value != int(value):
                 self.of.bad(
                     end.at,
                     f"a loop goes from one whole number to another, and '{self.said(end)}' is {value:g}",
@@ -1782,7 +1782,7 @@ def constant(expr: Expr, it: Adapted, depth: int = 0) -> float | None:
             return {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else 0.0}[op]
         case Call(name="floor" | "ceil" | "round" as name, args=(arg,)):
             inner = constant(arg, it, depth)
-            if inner is None or abs(inner) > 1e15:
+            if inner is None or not abs(inner) <= 1e15:
                 return None
             rounded = math.floor(inner) if name == "floor" else math.ceil(inner)
             return float(round(inner) if name == "round" else rounded)

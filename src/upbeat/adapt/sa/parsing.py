@@ -616,6 +616,10 @@ class _Make:
         token, text = items[0], str(items[0])
         match token.type:
             case "INT" | "REAL":
+                if float(text) > 1e300:
+                    raise Refused(
+                        at, f"{_short(text)} is too large to compute with", "Write a number up to 1e300."
+                    )
                 return Literal(float(text), at=at)
             case "TRUTH":
                 return Literal(text == "true", at=at)
