@@ -24,7 +24,7 @@ import upbeat as up
 
 SIZES = (1, 10, 100, 1000)
 STEP = 1e-3
-GOAL, GROWTH = 60.0, 1.5
+GOAL, GROWTH = 80.0, 1.5
 FEW = 7
 PACES: dict[str, Any] = {
     "fixed": up.Fixed(STEP),

@@ -327,7 +327,9 @@ class Drifting(NoWayBack):
 @pytest.mark.parametrize("kind", [Random, Drifting])
 def test_what_is_not_deterministic_is_refused(kind: Any) -> None:
     model = up.adapted(up.PythonUnit(kind, inputs=["F"], outputs={"x": {"depends": []}}), "replay")
-    with pytest.raises(up.UpbeatError, match=r"told the same, a second instance|after it was set back"):
+    with pytest.raises(
+        up.UpbeatError, match=r"with the same inputs, a second instance|after it was set back"
+    ):
         up.simulate(coupled(model), pace=0.1, until=1.0, coupling=up.Iterated())
 
 

@@ -226,7 +226,7 @@ def test_what_is_wrong_with_the_units_is_told_at_its_place(read: Any) -> None:
     text = f"{ONE}control {{\n save_state(a); do_step(a, t, H); rollback(a); return H; }}"
     with pytest.raises(up.ScenarioError, match=r"line 4, column 2: 'a' cannot be set back"):
         read(text, a=plain)
-    with pytest.raises(up.ScenarioError, match="line 2, column 1: nobody says what the inner unit 'a' is"):
+    with pytest.raises(up.ScenarioError, match="line 2, column 1: it is not said what the inner unit 'a' is"):
         read(ONE)
     with pytest.raises(up.ScenarioError, match="there is no inner unit 'b'"):
         read(ONE, a=LAG, b=LAG)
@@ -273,7 +273,7 @@ def test_in_scenario_files(tmp_path: Path) -> None:
     trace = up.load(tmp_path / "it.toml").run()
     assert trace["s.x"][-1] == pytest.approx(2.0)
     (tmp_path / "it.toml").write_text(FILE.replace("a = {", "b = {"))
-    with pytest.raises(up.ScenarioError, match=r"nobody says what the inner unit 'a' is"):
+    with pytest.raises(up.ScenarioError, match=r"it is not said what the inner unit 'a' is"):
         up.load(tmp_path / "it.toml")
     (tmp_path / "it.toml").write_text(FILE.replace('x = "2*u"', 'x = "2*v"'))
     with pytest.raises(up.ScenarioError, match=r"units › s › units › a"):

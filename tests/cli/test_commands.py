@@ -373,7 +373,7 @@ def test_a_run_that_falls_behind_is_told_by_its_exit_code(
     [
         (("--late", "skip"), "--real-time"),
         (("--real-time", "0"), r"[--real-time] the factor of real time must be more than 0"),
-        (("--real-time", "fast"), "'fast' is no factor. Write the file first"),
+        (("--real-time", "fast"), "'fast' is not a factor. Write the file first"),
     ],
 )
 def test_wrong_words_about_real_time(

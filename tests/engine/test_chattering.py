@@ -97,7 +97,7 @@ def test_a_ball_that_never_rests_is_told_by_name_with_the_remedy(engine: str, wa
     text = told(up.Scenario({"ball": ball}, events={"bounce": bounce}), engine, **way)
     assert "without end at t = 2.5" in text
     assert "'bounce' (ball)" in text
-    assert "where a usual step is 0.1 s" in text
+    assert "where the nominal step is 0.1 s" in text
     assert "a mode in which it rests" in text
     assert ("take a step" in text) == ("coupling" not in way), "leaps of 1e-15 s are rounding"
 

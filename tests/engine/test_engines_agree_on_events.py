@@ -93,7 +93,7 @@ def test_both_engines_find_the_same_events(scenario: up.Scenario, data: st.DataO
     }
     try:
         assert up.experiment(scenario, **chosen).plan
-    except up.MasterError as error:  # error control has no usual step, and Revised keeps its place
+    except up.MasterError as error:  # error control has no nominal step, and Revised keeps its place
         assert "has none" in str(error) or "has a say in every step" in str(error)  # noqa: PT017
         return
     assert outcome(scenario, engine="interpret", **chosen) == outcome(scenario, engine="native", **chosen)

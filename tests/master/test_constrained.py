@@ -295,7 +295,7 @@ def test_constraints_that_do_not_react_are_named(engine: str, corrections: int |
 @pytest.mark.parametrize(
     ("constraints", "message"),
     [
-        ({"farce": GAP}, r"'farce', which is no free input. Did you mean 'force'"),
+        ({"farce": GAP}, r"'farce', which is not a free input. Did you mean 'force'"),
         ({"left.F": GAP}, r"'left.F' is connected"),
         ({"force": "left.x - rihgt.x"}, r"for 'force': 'left.x - rihgt.x': there is no unit 'rihgt'.*right"),
         ({"force": "left.x - right.y"}, r"'right.y' does not exist"),

@@ -178,5 +178,5 @@ def test_what_is_no_part_of_a_master_is_refused_where_it_is_written(make: Any, w
 def test_a_wrong_order_is_told_the_units_that_people_know() -> None:
     tank = up.Ode(states={"x": "u"}, inputs=["u"])
     scenario = up.Scenario(units={"tank": tank}, connections={"tank.u": "f"}, inputs=["f"])
-    with pytest.raises(up.MasterError, match=r"names 'engine', which is no unit\. The units are: tank\."):
+    with pytest.raises(up.MasterError, match=r"names 'engine', which is not a unit\. The units are: tank\."):
         up.simulate(scenario, coupling=up.GaussSeidel(order=("engine",)), pace=0.1, until=1.0)

@@ -77,7 +77,7 @@ def test_the_pace_that_is_there_is_kept_where_it_will_do() -> None:
     assert settled(BALL, "auto", up.EventDriven(0.3)).pace == up.Revised(up.LookAhead(0.3))
     chosen = settled(BALL, "auto", control)
     assert chosen.pace == up.Revised(control)
-    assert "not looked ahead for, because ErrorControl has no usual step" in chosen.why[0]
+    assert "not looked ahead for, because ErrorControl has no nominal step" in chosen.why[0]
     proven = up.Monitored(up.Fixed(0.2), (0.1, 0.2), ((0, 0),))
     chosen = settled(BALL, "auto", proven)
     assert chosen.pace == up.Revised(proven)
@@ -329,7 +329,7 @@ def test_others_follow_a_unit_that_stops_at_events_which_nobody_else_knows() -> 
     assert not any("bucket" in note and "(Interruptible)" in note for note in other.notes)
     assert any("goes on by itself" in note for note in other.notes)
     assert any(
-        "nobody sees events inside bucket coming" in note
+        "it is not known when events happen inside bucket coming" in note
         for note in up.simulate(scenario, pace=0.25, until=1.0, events="look_ahead").notes
     )
 

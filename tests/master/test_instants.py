@@ -207,7 +207,7 @@ def test_the_order_names_units_with_events() -> None:
     decay = up.Ode({"x": "-x"}, start={"x": 1.0})
     with pytest.raises(up.MasterError, match="'plant', which has no events of its own"):
         up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=["plant"])
-    with pytest.raises(up.MasterError, match="'plan', which is no unit"):
+    with pytest.raises(up.MasterError, match="'plan', which is not a unit"):
         up.simulate(up.Scenario({"plant": decay}), pace=0.1, until=1, simultaneous=["plan"])
     for bad in (["a", "a"], {"max_iterations": 1}, {"max_iterations": 2.5}, {"order": "ab"}):
         with pytest.raises(up.InvalidInput):

@@ -550,7 +550,7 @@ def test_it_says_who_may_go_first_and_why() -> None:
     assert "where no event is expected all units go side by side" in text
     assert "the step after an event is as long as any: inputs know their derivatives, or are held" in text
     text = explained(walls(), coupling=up.Interruptible("left"))
-    assert "nobody who may go first locates 'high': it is noticed when units communicate" in text
+    assert "no unit that may go first can locate 'high': it is noticed when units communicate" in text
     both = up.Scenario({"a": point(0, 1), "b": point(1, 0)}, events={"meet": {"when": "a.x >= b.x"}})
     assert "a does not see b.x change within a step" in explained(both, coupling=up.Interruptible())
     text = explained(both, coupling=up.Interruptible(), inputs=up.Hermite())
@@ -559,7 +559,7 @@ def test_it_says_who_may_go_first_and_why() -> None:
     assert "ball may go first: it locates the event 'ball.bounce'" in text
     text = explained(up.Scenario({"fmu": stopping(0.05)}), coupling=up.Interruptible())
     assert "fmu may go first: it locates events of its own" in text
-    assert "where no event is expected fmu goes first, because nobody expects its own events" in text
+    assert "where no event is expected fmu goes first, because its own events cannot be predicted" in text
 
 
 def test_what_it_adds_to_units_is_not_for_users() -> None:
@@ -576,7 +576,7 @@ def test_what_it_adds_to_units_is_not_for_users() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"leader": "nobody"}, "leader of Interruptible names 'nobody', which is no unit"),
+        ({"leader": "nobody"}, "leader of Interruptible names 'nobody', which is not a unit"),
         ({"leader": "still"}, "names 'still', which cannot stop at an event"),
         ({"leader": ()}, 'must be "auto", a unit, or a list of units'),
         ({"leader": 3}, 'must be "auto", a unit, or a list of units'),

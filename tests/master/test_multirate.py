@@ -169,7 +169,9 @@ def test_the_unit_that_holds_scenario_inputs_has_no_rate() -> None:
     tank = up.Ode(states={"x": "u"}, inputs=["u"])
     scenario = up.Scenario(units={"tank": tank}, connections={"tank.u": "f"}, inputs=["f"])
     for name in ("inputs", "engine"):
-        with pytest.raises(up.MasterError, match=rf"for '{name}', which is no unit\. The units are: tank\."):
+        with pytest.raises(
+            up.MasterError, match=rf"for '{name}', which is not a unit\. The units are: tank\."
+        ):
             up.simulate(scenario, coupling=up.MultiRate({name: 3}), pace=0.1, until=1.0)
 
 

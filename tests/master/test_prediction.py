@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upbeat.master import prediction
+from upbeat.master.computations import fall_of
 from upbeat.master.prediction import Coefficients, first_zero
 
 numbers = st.floats(-10, 10).map(lambda x: round(x, 3))
@@ -84,9 +85,10 @@ def test_the_first_zero(curves: list[Coefficients], span: float, found: float) -
         (poly(0, -1), math.inf, False),  # has happened
     ],
 )
-def test_where_to_land(curve: Coefficients, found: float, before: bool) -> None:
-    wait, early = prediction.landing([curve], 1.5, 0.1)
-    assert (wait, early) == (pytest.approx(found, abs=1e-6), before)
+def test_where_to_end_a_step(curve: Coefficients, found: float, before: bool) -> None:
+    root, behind, highest, above, _ = fall_of([curve], 1.5, 0.1)
+    assert (root < math.inf and not above) == before
+    assert (highest if before else behind) == pytest.approx(found, abs=1e-6)
 
 
 @given(c=st.lists(numbers, min_size=2, max_size=6), span=st.floats(0.1, 3.0))

@@ -186,10 +186,12 @@ def test_wrong_settings_are_refused(wrong: dict[str, object], message: str) -> N
 
 
 def test_wrong_names_are_refused() -> None:
-    with pytest.raises(up.MasterError, match=r"'A.u9', which is no connected input\. .*A\.u1"):
+    with pytest.raises(up.MasterError, match=r"'A.u9', which is not a connected input\. .*A\.u1"):
         simulated(up.Refined(delays=("A.u9",)))
     for method in ("sv", "ev", "refined"):
-        with pytest.raises(up.MasterError, match=r"changes name 'C', which is no unit\. The units are: A, B"):
+        with pytest.raises(
+            up.MasterError, match=r"changes name 'C', which is not a unit\. The units are: A, B"
+        ):
             up.Master(up.Fixed(H), up.Refined(method, changes={"C": 1.0})).program(figure_5())
 
 

@@ -263,7 +263,7 @@ def test_inside_a_nested_scenario(engine: str) -> None:
 
 def test_error_control_inside_it_is_told_that_the_run_has_no_end(engine: str) -> None:
     inner = up.Scenario({"ball": point(1.0, 0.0, "-9.81")}, outputs={"v": "ball.v"}, events={"floor": BOUNCE})
-    with pytest.raises(UpbeatError, match="a nested scenario is not told how long the run is"):
+    with pytest.raises(UpbeatError, match="a nested scenario does not know the stop time"):
         up.Nested(inner, up.Master(up.Revised(up.ErrorControl())))
     nested = up.Nested(inner, up.Master(up.Revised(up.ErrorControl(1e-3, per="step"), tolerance=1e-6)))
     trace = up.simulate(up.Scenario({"box": nested}), pace=up.Fixed(0.3), until=0.6, engine=engine)

@@ -195,7 +195,7 @@ def test_what_makes_no_sense(make: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("variant", "said"),
     [
-        (up.Variant(solvers={"middle": "rk4"}), "'middle' a solver, which is no unit"),
+        (up.Variant(solvers={"middle": "rk4"}), "'middle' a solver, which is not a unit"),
         (up.Variant(solvers={"left": "dormand_prince"}), "it remembers the steps it has made"),
         (up.Variant(up.Variants()), "Variants cannot be one of several variants"),
         (up.Variant(up.Interruptible()), "Interruptible cannot be one of several variants"),

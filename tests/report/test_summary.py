@@ -56,7 +56,7 @@ def test_events_between_units_tell_how_well_they_were_foreseen() -> None:
     said = summary(trace).splitlines()[3]
     assert said == (
         "Between units: 2 of 4 events predicted, landed within 0.002 s of the crossing; "
-        "how late 1 of them was nobody can say."
+        "the delay of 1 is not known."
     )
 
 
@@ -64,7 +64,7 @@ def test_events_without_a_distance() -> None:
     trace = Trace.from_arrays([0.0, 1.0], {"a.x": [1.0, 2.0]})
     trace.events.append("hit", 0.5, 0, True, ("a",), {})
     said = summary(trace).splitlines()[3]
-    assert said == "Between units: none of 1 event predicted, how late 1 of them was nobody can say."
+    assert said == "Between units: none of 1 event predicted, the delay of 1 is not known."
 
 
 def test_little_to_say() -> None:

@@ -151,7 +151,7 @@ def test_a_scenario_needs_units() -> None:
 def test_a_model_that_depends_on_nothing_known() -> None:
     found = problems(units={"left": MASS, "spring": fake(input_("u"), output("F", "w"))})
     assert (
-        "output 'F' of unit 'spring' depends on 'w', which is no input"
+        "output 'F' of unit 'spring' depends on 'w', which is not an input"
         in found["units", "spring", "outputs", "F"]
     )
 

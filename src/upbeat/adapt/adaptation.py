@@ -636,7 +636,7 @@ class _Check:
                     self._kinds[cell] = port.kind
         for unit in sorted(it.delayed - it.units.keys()):
             self._found.append(
-                f"delayed names '{unit}', which is no inner unit. {suggest(unit, it.units, 'units')}"
+                f"delayed names '{unit}', which is not an inner unit. {suggest(unit, it.units, 'units')}"
             )
         for unit in sorted(it.sets_back & it.units.keys()):
             if Ability.ROLLBACK not in it.units[unit].abilities:

@@ -88,7 +88,7 @@ def _read_text(text: str) -> Asked:
     words = _WORDS.match(text)
     if words is None:
         raise ModelError(
-            f'{text!r} is no adaptation. Write "KIND VALUE on PORT with KEY = VALUE, …": "gain 2 on y"'
+            f'{text!r} is not an adaptation. Write "KIND VALUE on PORT with KEY = VALUE, …": "gain 2 on y"'
         )
     kind = words["kind"]
     arguments: dict[str, Any] = {}

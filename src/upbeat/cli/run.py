@@ -117,5 +117,5 @@ def _factor(text: str) -> float | bool:
         return False if text == "off" else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no factor. Write the file first (upbeat run FILE --real-time), or --real-time 1"
+            f"{text!r} is not a factor. Write the file first (upbeat run FILE --real-time), or --real-time 1"
         ) from None

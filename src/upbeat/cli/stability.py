@@ -376,7 +376,7 @@ def _sizes(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of steps. Write such as 0.05,0.1,0.2"
+            f"{text!r} is not a list of steps. Write such as 0.05,0.1,0.2"
         ) from None
 
 
@@ -433,6 +433,6 @@ def _range(text: str) -> tuple[float, float, int | None]:
             raise ValueError
     except (ValueError, IndexError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no range. Write LOW:HIGH, such as 0.01:1, or LOW:HIGH:POINTS"
+            f"{text!r} is not a range. Write LOW:HIGH, such as 0.01:1, or LOW:HIGH:POINTS"
         ) from None
     return low, high, count

@@ -27,7 +27,7 @@ class Ability(enum.Enum):
     INDICATORS = "has event indicators"
     NATIVE = "runs inside the native engine without Python"
     THREADS = "can be called from several threads at once"
-    MOVES = "can be called from another thread each time, by one at a time"
+    MOVES = "can be called from different threads, one call at a time"
 
     @classmethod
     def read(cls, given: Iterable[Ability | str]) -> frozenset[Ability]:

@@ -54,7 +54,7 @@ SENTENCES = {
     STUCK: (
         "the step from t = {at:.9g} has an error {0:.2g} × tolerance at {about}, and cannot be shorter than "
         "{1:.3g}. A jump that is no event, or a tolerance below what the units' own solvers give, looks like "
-        "this: raise the tolerance or 'shortest', or let such steps stand with correct=\"next\"."
+        "this: raise the tolerance or 'shortest', or accept such steps with correct=\"next\"."
     ),
     ROUNDED: "{about}, the next of the proven steps",
     REPLACED: "{about}, which is not proven here",

@@ -112,7 +112,7 @@ MAX_SHOWN = 8
 
 REJECTED = (
     "A value that jumps where no event says so, or a tolerance below what the units' own solvers give, looks "
-    'like this: raise the tolerance, or let such steps stand with correct="next".'
+    'like this: raise the tolerance, or accept such steps with correct="next".'
 )
 """Advice for a step that was tried in vain."""
 
@@ -133,7 +133,7 @@ def chattering_text(
         named.append(f"'{event}'" + (f" ({', '.join(units)})" if units else ""))
     stopped = [r.about if r.kind == STOPPED and r.about else "units" for r in reasons if not r.event]
     named += [f"stops of {unit}" for unit in dict.fromkeys(stopped)]
-    ratio = f", where a usual step is {budget.step:.3g} s" if budget.step else ""
+    ratio = f", where the nominal step is {budget.step:.3g} s" if budget.step else ""
     if budget.step:
         often = f" Only if events really go on that often, take a step of {PER_STEP * every:.2g} s at most."
     else:

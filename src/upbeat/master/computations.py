@@ -203,22 +203,26 @@ class Fall(Computation):
 
     def compute(self, cells: Cells) -> None:
         span, behind = float(cells[self.span]), float(cells[self.behind])
-        at, telling = self.curves, 0
+        at, expected = self.curves, 0
         for group, count in enumerate(self.counts):
             curves = [cast(Coefficients, _numbers(cells, at + CURVE * k, CURVE)) for k in range(count)]
             at += CURVE * count
-            told = _told(curves, span, behind)
-            telling += told[0] < inf or told[4] != 0.0
+            fall = fall_of(curves, span, behind)
+            expected += fall[0] < inf or fall[4] != 0.0
             to = self.to + 1 + FALLS * group
-            cells[to : to + FALLS] = told
-        cells[self.to] = float(telling)
+            cells[to : to + FALLS] = fall
+        cells[self.to] = float(expected)
 
     def shown(self, layout: Layout) -> str:
         groups = f"{layout.of(self.curves).name} ({len(self.counts)} groups)"
         return f"fall     {groups} within {layout.name(self.span)} → {layout.of(self.to).name}"
 
 
-def _told(curves: list[Coefficients], span: float, behind: float) -> tuple[float, float, float, float, float]:
+def fall_of(
+    curves: list[Coefficients], span: float, behind: float
+) -> tuple[float, float, float, float, float]:
+    """What `Fall` finds of one group: when it falls to zero, where to be behind that, where it is highest
+    before, whether it is above zero now, and whether it rises towards zero without getting there."""
     if any(prediction.stays_above(curve, span) for curve in curves):  # most of them
         return inf, inf, inf, 1.0, 0.0
     root = prediction.first_zero(curves, span)

@@ -302,7 +302,9 @@ def handled(
         return Handling(pace, usual, ("there are no events to look for: steps are as the pace says",))
     if events == "interruptible":
         return _interrupted(case)
-    return Handling(pace, usual, (f"nobody sees events inside {', '.join(case.stopping)} coming",))
+    return Handling(
+        pace, usual, (f"it is not known when events happen inside {', '.join(case.stopping)} coming",)
+    )
 
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
@@ -442,7 +444,7 @@ def _looked_ahead(case: _Case) -> Handling:
                 'every step: put it inside, pace=LookAhead(0.01) there, or take events="revised".'
             )
         raise MasterError(
-            f'events="look_ahead" needs steps of a usual size, and {type(case.pace).__name__} has none: give '
+            f'events="look_ahead" needs a nominal step size, and {type(case.pace).__name__} has none: give '
             'the step (pace=0.01), or take events="revised".'
         )
     what = "seen coming by LookAhead, as was asked"
@@ -678,7 +680,7 @@ def _few(names: Sequence[str]) -> str:
 
 def _blind(names: Sequence[str]) -> str:
     return (
-        f"inputs are held during a step ({_few(names)}), because nobody says how what they follow changes: "
+        f"inputs are held during a step ({_few(names)}), because it is not known how their sources change: "
         'events come at wrong times for that. Give outputs their derivative, or choose inputs="linear" if '
         "they change steadily"
     )
@@ -741,7 +743,7 @@ def _foreseen(given: Pace, looking: Pace | None) -> str:
         return f"seen coming by LookAhead, with steps of {nominal_step(looking):g} s at most"
     own = _located_by(given)
     inner = given if own is None else own.pace
-    why = "has a say in every step" if isinstance(inner, Wrapping) else "has no usual step"
+    why = "has a say in every step" if isinstance(inner, Wrapping) else "has no nominal step"
     return f"not looked ahead for, because {type(inner).__name__} {why}"
 
 

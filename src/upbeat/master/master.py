@@ -278,13 +278,13 @@ class Master:
         for name, approximation in self.ports.items():
             if name not in inputs:
                 raise MasterError(
-                    f"an approximation is given for '{name}', which is no input. "
+                    f"an approximation is given for '{name}', which is not an input. "
                     f"{suggest(name, inputs, 'inputs')}"
                 )
             if inputs[name].event:
                 raise MasterError(
                     f"an approximation is given for '{name}', which is an event: it is absent between "
-                    "instants, so there is no course to follow; leave it out"
+                    "instants, so it has no trajectory; leave it out"
                 )
             if inputs[name].kind is not Kind.REAL and approximation != Hold():
                 raise MasterError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
 
 from upbeat.core.expr.operations import divide
 
@@ -20,13 +19,6 @@ HALVINGS = 50
 """How often the interval with a root is halved: what is left of it is no more than rounding."""
 THIRDS = 40
 """How often the interval with a dip is made shorter by a third."""
-
-
-class Landing(NamedTuple):
-    """When to be there, counted from now; and whether that is before the fall, to see it above zero first."""
-
-    wait: float
-    before: bool = False
 
 
 def straight(z: Sequence[float], h: float) -> Coefficients:
@@ -133,21 +125,6 @@ def first_zero(all_: Sequence[Coefficients], span: float) -> float:
         above = above or now > 0.0
         left, leaning = right, steep
     return inf
-
-
-def landing(all_: Sequence[Coefficients], span: float, behind: float) -> Landing:
-    """Where to end the step for the first zero: as far `behind` it as the largest stays below, or else where
-    it is lowest.
-
-    What is not above zero now has happened already, and can happen again only after it was seen above: then
-    this is where it is highest on the way.
-    """
-    root = first_zero(all_, span)
-    if root == inf:
-        return Landing(inf)
-    if not largest(all_, 0.0) > 0.0:
-        return Landing(highest(all_, root), True)
-    return Landing(just_behind(all_, root, behind))
 
 
 def just_behind(all_: Sequence[Coefficients], root: float, distance: float) -> float:

@@ -199,11 +199,14 @@ class Steps:
         self.limit, self.until, self.block = (
             self.new(f"pace′{name}") for name in ("limit", "until", "block")
         )
+        # The proposal is one row of cells: where the step ends, its block, and why. `propose_default` copies
+        # the last two at once.
         self.reason = self.new("pace′reason", 4)
+        assert (self.block.index, self.reason.index) == (self.until.index + 1, self.until.index + 2)
         self.again, self.fired = self.new("pace′again"), self.new("pace′fired")
 
     def new(self, name: str, count: int = 1, start: Sequence[float] | None = None) -> Cell:
-        """Memory of a pace: it keeps its content when a step is made anew."""
+        """Memory of a pace: it keeps its content when a step is repeated."""
         name = self._registers.unique(name)
         register = self._registers.new(name, size=count, start=start)
         self.memory.append(register)
@@ -234,7 +237,7 @@ class Steps:
         self.because(w, why, at, *of)
 
     def propose_default(self, w: Writer, kind: str) -> None:
-        """The usual block, for a reason that says all by itself: constants, which are copied in one go."""
+        """The default block, for a reason without numbers: constants, which are copied at once."""
         number = self.number(kind)
         w.copy(self.block, self.table(f"pace′{kind}", (0.0, number)), 2)
 

@@ -200,7 +200,7 @@ def chart_text(chart: Chart) -> str:
     shown = path if len(path) <= _MAX_PATH else [*path[: _MAX_PATH - 1], "…", path[-1]]
     cores = f"{count} core{'s' if count > 1 else ''}"
     waits = f"{it.handed_on} times from core to core and two around the step"
-    cost = "which nobody has measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
+    cost = "which is not measured" if chart.crossing is None else f"of {_us(chart.crossing)} each"
     many = [
         f"  {cores:<14} {_us(it.plan.makespan + chart.instants)}, if waiting costs nothing: "
         f"{chart.bound:.2f} × as fast",

@@ -84,7 +84,7 @@ def _between(trace: Trace) -> list[str]:
     unknown = found["count"] - found["landed"]
     where = [f"landed within {found['landed_within']:.3g} s of the crossing"] if found["landed"] else []
     if unknown:
-        where.append(f"how late {unknown:,} of them {'was' if unknown == 1 else 'were'} nobody can say")
+        where.append(f"the delay of {unknown:,} is not known")
     return [f"Between units: {seen} predicted, {'; '.join(where)}."]
 
 

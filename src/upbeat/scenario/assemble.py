@@ -58,7 +58,7 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
     events = {port.name for port in model.ports if port.causality is Causality.INPUT and port.event}
     for port in model.ports:
         for other in sorted(port.depends - inputs):
-            what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is no input"
+            what = f"output '{port.name}' of unit '{name}' depends on '{other}', which is not an input"
             hint = suggest(other, inputs, "inputs")
             if other in events:
                 what = f"output '{port.name}' of unit '{name}' depends on the event '{other}'"
@@ -68,7 +68,7 @@ def is_unit(name: object, model: Any, problems: Problems) -> bool:
     doubled = _cells_that_are_ports(model)
     for cell, array in doubled.items():
         what = f"unit '{name}' has a port '{cell}', and an array '{array}' with a cell of that name"
-        problems.add(where, what, "Rename one of them: nobody could tell the two apart.")
+        problems.add(where, what, "Rename one of them: they could not be told apart.")
     return not doubled and all(port.depends <= inputs for port in model.ports)
 
 

@@ -119,7 +119,7 @@ class Quantity:
 
     @property
     def senseless(self) -> Wrong:
-        return Wrong(f"'{show(self.written)}' is in {self.offset}, whose zero is not nothing", _ABSOLUTE)
+        return Wrong(f"'{show(self.written)}' is in {self.offset}, a unit with an offset", _ABSOLUTE)
 
     @property
     def unclear(self) -> Wrong:

@@ -82,7 +82,7 @@ def _function(inputs: Sequence[Port], signals: Signals) -> Function:
         }
         if port.name in signals.events:
             raise InvalidInput(
-                f"'{port.name}' is no event, so it has a value at all times: "
+                f"'{port.name}' is not an event, so it has a value at all times: "
                 f"give it a list of values, one for each of the times under '{TIME}'"
             )
         if any(name in signals.values for name in column_names(port)):

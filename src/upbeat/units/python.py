@@ -125,7 +125,9 @@ def slopes_of(result: Any, output: Port, given: Port) -> list[float]:
     try:
         entries = np.asarray(slope, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError(f"slopes returned {slope!r} for {pair}, which is no number and no matrix") from None
+        raise ModelError(
+            f"slopes returned {slope!r} for {pair}, which is neither a number nor a matrix"
+        ) from None
     count = output.cells * given.cells
     if entries.size != count or entries.shape not in ((), (count,), shape):
         raise ModelError(f"slopes returned {entries.shape} entries for {pair}, which has {shape}")

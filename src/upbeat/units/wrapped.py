@@ -193,7 +193,8 @@ class ReplayedUnit:
             mine, other = unwrapped(self._unit.get(port)), unwrapped(self._spare.get(port))
             if mine != other and not (isinstance(mine, float) and isnan(mine)):
                 raise ModelError(
-                    f"it cannot be set back by replaying: told the same, a second instance gives {other!r} "
+                    f"it cannot be set back by replaying: with the same inputs, a second instance "
+                    f"gives {other!r} "
                     f"for '{port}' where the first gives {mine!r}. A unit that is random, reads a clock or "
                     "shares something with other instances cannot be replayed"
                 )
@@ -233,7 +234,8 @@ def _replay(unit: Any, calls: Sequence[_Call]) -> None:
         gave = getattr(unit, call.name)(*call.arguments)
         if call.name == "advance" and gave != call.gave:
             raise ModelError(
-                f"it cannot be set back by replaying: told the same, a second instance stops at {gave!r} "
+                f"it cannot be set back by replaying: with the same inputs, a second instance "
+                f"stops at {gave!r} "
                 f"where the first stopped at {call.gave!r}"
             )
 

@@ -294,7 +294,7 @@ GOOD: dict[str, Any] = {
         ({"transitions": [{"from": "rset", "to": "a", "after": 1}]}, "transitions.0.from: there is no state"),
         ({"transitions": [{"to": "a", "after": 1}]}, "transitions.0: a transition starts somewhere"),
         ({"transitions": [{"from": "a", "to": "b"}]}, "transitions.0: say when it is taken"),
-        ({"transitions": [{"from": "a", "on": "x"}]}, "'x' is no event input: it is one of the variables"),
+        ({"transitions": [{"from": "a", "on": "x"}]}, "'x' is not an event input: it is one of the"),
         ({"transitions": [{"from": "a", "on": "sotp"}]}, "no event input 'sotp'. Did you mean 'stop'?"),
         ({"transitions": [{"from": "a", "on": {"stop": True}}]}, "must name event inputs"),
         ({"transitions": [{"from": "a", "on": "u"}]}, "transitions.0.on: 'u' is a signal"),

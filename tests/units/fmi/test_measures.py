@@ -136,7 +136,7 @@ def test_a_difference_is_not_a_temperature(fmu: Callable[[str, int], Path], tmp_
 
 def test_a_unit_that_nobody_defines_is_told(fmu: Callable[[str, int], Path], tmp_path: Path) -> None:
     found = up.Fmu(described(fmu("gain", 2), tmp_path / "a.fmu", {}, y='unit="Flummox"'))
-    assert any("output 'y' is in 'Flummox', which is no unit" in note for note in found.notes)
+    assert any("output 'y' is in 'Flummox', which is not a unit" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(

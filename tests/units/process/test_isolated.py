@@ -121,7 +121,7 @@ def test_a_restart_gives_the_same_results(
     trace = alone(up.Isolated(model, deadline=1.0, restart=2, keep_every=3), engine=engine)
     np.testing.assert_array_equal(trace["ball.y"], np.arange(21.0))
     (warning,) = [record for record in caplog.records if record.name == "upbeat.process"]
-    assert "Started anew (1 of 2)" in warning.getMessage()
+    assert "Restarted (1 of 2)" in warning.getMessage()
 
 
 @pytest.mark.parametrize("keep_every", [1, 4, 100])
@@ -145,7 +145,7 @@ def test_a_restart_comes_back_to_saved_states(engine: str, keep_every: int, tmp_
 def test_restarts_come_to_an_end(engine: str) -> None:
     error = failure(up.Isolated(counter("abort"), restart=2), engine=engine)
     assert error.reason.startswith(
-        "its process died of signal 6 (SIGABRT), after it had been started anew 2 time(s)"
+        "its process died of signal 6 (SIGABRT), after it had been restarted 2 time(s)"
     )
 
 

@@ -87,7 +87,7 @@ CASES = (
     Case(
         "steps that are no numbers",
         ("stability", "pair.toml", "--steps", "0.1,x"),
-        ("'0.1,x' is no list of steps", "0.05,0.1"),
+        ("'0.1,x' is not a list of steps", "0.05,0.1"),
         exit=2,
         files={"pair.toml": PAIR},
     ),

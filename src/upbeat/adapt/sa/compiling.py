@@ -188,7 +188,7 @@ def _compiled(
             problems.append(
                 bad(
                     inner.at,
-                    f"nobody says what the inner unit '{inner.name}' is{where}",
+                    f"it is not said what the inner unit '{inner.name}' is{where}",
                     f"Give it: units = {{ {inner.name} = … }}.",
                 )
             )

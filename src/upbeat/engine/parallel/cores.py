@@ -118,7 +118,7 @@ def recalled(file: Path) -> Profile | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as reason:
         raise FileProblem(
-            f"'{path}' is no profile ({reason}). Measure again: upbeat profile {file}, or delete it."
+            f"'{path}' is not a profile ({reason}). Measure again: upbeat profile {file}, or delete it."
         ) from None
 
 

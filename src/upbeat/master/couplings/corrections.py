@@ -232,11 +232,13 @@ def _required(condition: Expr, what: str, shows: tuple[tuple[str, Reg], ...], ad
 def _not_free(name: str, wiring: Wiring) -> str:
     scenario = wiring.scenario
     if any(connection.target == name for connection in scenario.connections):
-        return f"the unknown '{name}' is connected to something. Only inputs that nobody drives can be found."
+        return (
+            f"the unknown '{name}' is connected to something. Only inputs without a source can be unknowns."
+        )
     if (INPUTS, name) in wiring.outputs:
-        return f"the unknown '{name}' is driven by a signal. Only inputs that nobody drives can be found."
+        return f"the unknown '{name}' is driven by a signal. Only inputs without a source can be unknowns."
     return (
-        f"a constraint is given for '{name}', which is no free input. "
+        f"a constraint is given for '{name}', which is not a free input. "
         f'{suggest(name, scenario.free_inputs, "free inputs")} Declare it: inputs=["{name}"] '
         f"(in a file: [inputs] with a line {name} = 0.0)."
     )

@@ -263,7 +263,7 @@ class GaussSeidel:
         for unit in order:
             if unit not in units:
                 raise MasterError(
-                    f"the order names '{unit}', which is no unit. {suggest(unit, known, 'units')}"
+                    f"the order names '{unit}', which is not a unit. {suggest(unit, known, 'units')}"
                 )
         missing = [unit for unit in units if unit not in order]
         if missing or len(set(order)) != len(order):

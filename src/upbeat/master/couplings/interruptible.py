@@ -66,7 +66,7 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
     for unit in allowed or ():
         if unit not in units:
             hint = suggest(unit, units, "units")
-            raise MasterError(f"leader of Interruptible names '{unit}', which is no unit. {hint}")
+            raise MasterError(f"leader of Interruptible names '{unit}', which is not a unit. {hint}")
     watching = _watching(wiring.scenario)
     found = [
         Leader(u, _stops_by_itself(wiring, u), bool(_inside(wiring, u)), watching.get(u))
@@ -579,13 +579,13 @@ class Interruptible:
         for name, units in zip(watch.names, able, strict=True):
             if not units:
                 found.append(
-                    f"nobody who may go first locates '{name}': it is noticed when units communicate"
+                    f"no unit that may go first can locate '{name}': it is noticed when units communicate"
                 )
         found += hidden(wiring, leaders)
         if own is not None:
             found.append(
                 f"where no event is expected {wiring.called(leaders[own - 1].unit)} goes first, because "
-                "nobody expects its own events"
+                "its own events cannot be predicted"
             )
         elif self._beside:
             found.append("where no event is expected all units go side by side")

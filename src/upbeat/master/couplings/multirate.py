@@ -71,7 +71,7 @@ class MultiRate:
         for unit in self.rates:
             if unit not in known:
                 raise MasterError(
-                    f"a rate is given for '{unit}', which is no unit. {suggest(unit, known, 'units')}"
+                    f"a rate is given for '{unit}', which is not a unit. {suggest(unit, known, 'units')}"
                 )
         rate = {unit: self.rates.get(unit, 1) for unit in units}
         groups = {k: [unit for unit in units if rate[unit] == k] for k in sorted(set(rate.values()))}

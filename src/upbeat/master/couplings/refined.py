@@ -104,7 +104,9 @@ class Refined:
         units = list(wiring.scenario.units)
         for unit in self.changes or ():
             if unit not in units:
-                raise MasterError(f"changes name '{unit}', which is no unit. {suggest(unit, units, 'units')}")
+                raise MasterError(
+                    f"changes name '{unit}', which is not a unit. {suggest(unit, units, 'units')}"
+                )
         sequence = UnitSequence(tuple(units), frozenset())
         finish = tuple(wiring.finish())
         if self.method == "refined":
@@ -131,7 +133,7 @@ class Refined:
         for name in self.delays:
             if name not in known:
                 raise MasterError(
-                    f"a delay is asked for '{name}', which is no connected input. "
+                    f"a delay is asked for '{name}', which is not a connected input. "
                     f"{suggest(name, known, 'connected inputs')}"
                 )
         return [known[name] for name in self.delays]

@@ -90,7 +90,7 @@ class Variants:
             for unit, solver in variant.solvers.items():
                 if unit not in known:
                     raise MasterError(
-                        f"the variant '{name}' gives '{unit}' a solver, which is no unit. "
+                        f"the variant '{name}' gives '{unit}' a solver, which is not a unit. "
                         f"{suggest(unit, known, 'units')}"
                     )
                 own = wanted.setdefault(unit, [])

@@ -207,7 +207,7 @@ class Simultaneous:
             if unit not in models:
                 hint = suggest(unit, models, "units")
                 raise MasterError(
-                    f"the order of simultaneous events names '{unit}', which is no unit. {hint}"
+                    f"the order of simultaneous events names '{unit}', which is not a unit. {hint}"
                 )
             if unit not in able:
                 raise MasterError(

@@ -233,7 +233,7 @@ def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr
         if derivative is None and unit == INPUTS:
             raise MasterError(
                 f"{target} is to be approximated with derivatives, but '{port}' is an input of the scenario, "
-                f'whose derivative nobody gives. Choose another approximation: ports={{"{target}": '
+                f'whose derivative is not known. Choose another approximation: ports={{"{target}": '
                 f'up.Linear()}} (in a file: [master.ports] with "{target}" = "linear").'
             )
         if derivative is None:

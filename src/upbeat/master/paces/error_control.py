@@ -84,7 +84,7 @@ class ErrorControl:
         """As it is in a nested scenario, which is not told how long the run is."""
         if self.method == "richardson" and self.per == "run":
             raise MasterError(
-                "a nested scenario is not told how long the run is, over which this ErrorControl shares its "
+                "a nested scenario does not know the stop time, over which this ErrorControl shares its "
                 'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
             )
         return self if self.longest is not None else replace(self, longest=inf)

@@ -14,8 +14,7 @@ from upbeat.master import checks
 from upbeat.master.computations import FALLS, SLACK, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.pace import Fixed, Pace, Written
-from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
-from upbeat.master.paces.watching import PART as MARGIN
+from upbeat.master.paces.watching import FEW, GRAINS, RELATIVE_MARGIN, TINY, margin, right_after
 from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import Steps, Writer, at, equal, maximum, minimum, ulp, where
 from upbeat.master.wiring import Wiring
@@ -36,10 +35,12 @@ DEPTH = 3
 """So many samples are kept: now, and two before."""
 CLOSE = 0.05
 """The part of the distance between two samples within which a third one takes the place of the newer."""
-PART = 0.8
-"""The part of the way to an event that a step which is to end before it goes."""
+APPROACH = 0.8
+"""How much of the way to an event a step goes that is to end before it."""
 FURTHER = 1.3
 """So many steps ahead is looked for an event that a step is to end before."""
+NORMAL, AT_START, AFTER_EVENT = 0.0, 1.0, 2.0
+"""The phase of a run: the first step, and the first after an event, are shorter."""
 NEAR = 0.1
 """Two samples that are closer to each other than this part of the step say little about its end: their
 differences are about what rates and inputs leave of errors."""
@@ -119,7 +120,11 @@ class LookAhead:
     @property
     def _tolerance(self) -> float:
         parts = {"published": 0.025, "approach": 0.01}
-        return self.tolerance if self.tolerance is not None else self.step * parts.get(self.method, MARGIN)
+        return (
+            self.tolerance
+            if self.tolerance is not None
+            else self.step * parts.get(self.method, RELATIVE_MARGIN)
+        )
 
     @property
     def _after(self) -> float:
@@ -155,12 +160,12 @@ class LookAhead:
             )
         ready, watch, known = found
         tolerance, why = self._margin(wiring)
-        notes = dict.fromkeys([*(self._told(*one) for one in known), why])
+        notes = dict.fromkeys([*(self._prediction_note(*one) for one in known), why])
         size = 2 * len(watch.names)
-        told = steps.new("predicted", size, (-inf,) * size)
-        wiring.predictions |= {name: told.index + 2 * place for place, name in enumerate(watch.names)}
-        looking = _Looking(replace(self, tolerance=tolerance), steps, watch, told)
-        return replace(ready, notes=(*ready.notes, *notes)), looking.written()
+        predicted = steps.new("predicted", size, (-inf,) * size)
+        wiring.predictions |= {name: predicted.index + 2 * place for place, name in enumerate(watch.names)}
+        blocks_of = _Prediction(replace(self, tolerance=tolerance), steps, watch, predicted)
+        return replace(ready, notes=(*ready.notes, *notes)), blocks_of.written()
 
     def _margin(self, wiring: Wiring) -> tuple[float, str]:
         """How far behind an expected event a step ends, or how short it may be; and why."""
@@ -179,7 +184,7 @@ class LookAhead:
             length, why = margin(wiring.scenario.units, self.step, wiring.called)
         return length, f"steps end {length:.3g} s behind an expected event (tolerance): {why}"
 
-    def _told(self, event: str, order: int, missing: str) -> str:
+    def _prediction_note(self, event: str, order: int, missing: str) -> str:
         if self.method in ("published", "secant"):
             how = "straight lines through the last two values of its conditions"
         else:
@@ -187,32 +192,33 @@ class LookAhead:
         return f"event '{event}' is predicted from {how}" + (f", because {missing}" if missing else "")
 
 
-class _Looking:
+class _Prediction:
     """LookAhead as blocks: `propose`, `note`, `changed`, from top to bottom."""
 
-    def __init__(self, pace: LookAhead, steps: Steps, watch: Watch, told: Cell) -> None:
-        self.pace, self.steps, self.watch, self.told = pace, steps, watch, told
+    def __init__(self, pace: LookAhead, steps: Steps, watch: Watch, predicted: Cell) -> None:
+        self.pace, self.steps, self.watch, self.predicted = pace, steps, watch, predicted
         self.n, new = len(watch.orders), steps.new
         # How many samples there are of each condition, and whether the last two are too close to each other.
-        self.kept = new("ahead′kept", 2)
-        self.near = Cell(self.kept.index + 1)
-        self.kind = new(
-            "ahead′kind"
-        )  # whether this is the start (1), an event has just happened (2), or neither
+        self.sample_count = new("ahead′samples kept", 2)
+        self.too_close = Cell(self.sample_count.index + 1)
+        self.phase = new("ahead′phase")  # NORMAL, AT_START or AFTER_EVENT
         self.times = new("ahead′times", DEPTH)  # of the samples, the newest first
-        self.last = new("ahead′last")  # when something has changed last
+        self.last_event = new("ahead′last event")  # when something has changed last
         self.chain = new("ahead′chain")  # how often in a row right after another
         self.samples = new("ahead′samples", DEPTH * WIDTH * self.n)  # the newest first
-        self.apart = new(
-            "ahead′apart", 2
+        self.spacing = new(
+            "ahead′spacing", 2
         )  # how long the newest is behind the one before, and that behind the oldest
         self.curves = new("ahead′curves", 6 * self.n)
-        self.nominal_step, self.span = new("ahead′usual"), new("ahead′span")
-        self.close, self.tiny = new("ahead′close"), new("ahead′tiny")
+        self.size, self.horizon = new("ahead′size"), new("ahead′horizon")
+        self.tolerance, self.shortest = new("ahead′tolerance"), new("ahead′shortest")
         self.falls = new("ahead′falls", 1 + FALLS * len(watch.names))
-        self.waits, self.before = new("ahead′waits", len(watch.names)), new("ahead′before", len(watch.names))
+        self.waits, self.ends_before = (
+            new("ahead′waits", len(watch.names)),
+            new("ahead′ends before", len(watch.names)),
+        )
         self.wait, self.which, self.early = new("ahead′wait"), new("ahead′which"), new("ahead′early")
-        self.expecting, self.moved = new("ahead′expecting"), new("ahead′moved")
+        self.expecting, self.new_sample = new("ahead′expecting"), new("ahead′new sample")
 
     def written(self) -> Written:
         return Written(self.pace, (), self._propose(), (), self._note(), self._changed())
@@ -220,31 +226,44 @@ class _Looking:
     def _propose(self) -> Block:
         w, pace, steps, names = Writer(), self.pace, self.steps, self.watch.names
         t, limit, until = steps.now, steps.limit, steps.until
-        w.let(self.nominal_step, where(self.kind, pace._after * pace.step, pace.step))
-        w.let(self.close, self._close())
-        w.let(self.tiny, maximum(TINY * self.close, ulp(t)))  # nothing is landed on that comes sooner
+        w.let(self.size, where(self.phase, pace._after * pace.step, pace.step))
+        w.let(self.tolerance, self._close())
+        w.let(self.shortest, maximum(TINY * self.tolerance, ulp(t)))  # nothing is landed on that comes sooner
         w.let(self.wait, inf)
         if pace._published:
             self._wait_as_published(w)
         else:
-            w.let(self.near, at(self.times, 0) - at(self.times, 1) < NEAR * self.nominal_step)
+            w.let(self.too_close, at(self.times, 0) - at(self.times, 1) < NEAR * self.size)
             for k in range(2):
-                w.let(at(self.apart, k), at(self.times, k) - at(self.times, k + 1))
-            w.let(self.span, FURTHER * self.nominal_step if pace.method == "approach" else self.nominal_step)
+                w.let(at(self.spacing, k), at(self.times, k) - at(self.times, k + 1))
+            w.let(self.horizon, FURTHER * self.size if pace.method == "approach" else self.size)
             first = self.samples.index
             sets = first, first + WIDTH * self.n, first + 2 * WIDTH * self.n
-            w.add(Fit(self.watch.orders, sets, self.kept.index, self.apart.index, self.curves.index, True))
+            w.add(
+                Fit(
+                    self.watch.orders,
+                    sets,
+                    self.sample_count.index,
+                    self.spacing.index,
+                    self.curves.index,
+                    True,
+                )
+            )
             w.add(
                 Fall(
-                    self.watch.counts, self.curves.index, self.span.index, self.close.index, self.falls.index
+                    self.watch.counts,
+                    self.curves.index,
+                    self.horizon.index,
+                    self.tolerance.index,
+                    self.falls.index,
                 )
             )
             with w.when((self.falls > 0.0) | self.expecting):  # else nothing comes near
-                self._approach(w) if pace.method == "approach" else self._land(w)
+                self._approach(w) if pace.method == "approach" else self._end_behind(w)
                 self._find_first(w)
         # The step: to the first event that is expected, or as usual.
-        seen = self.wait < self.nominal_step
-        with w.when(seen & self.early & (self.wait < self.tiny)):
+        seen = self.wait < self.size
+        with w.when(seen & self.early & (self.wait < self.shortest)):
             steps.propose(w, nan, steps.numbers(ENDLESS, names, at=True) + self.which, t)
         with w.otherwise():
             with w.when(seen):
@@ -255,8 +274,12 @@ class _Looking:
                 steps.propose(w, until, which + self.which, until)
             with w.otherwise():
                 kinds = [float(steps.number(kind)) for kind in (USUAL, FIRST, AFTER)]
-                why = where(equal(self.kind, 0.0), kinds[0], where(equal(self.kind, 1.0), kinds[1], kinds[2]))
-                steps.propose(w, t + self.nominal_step, why)
+                why = where(
+                    equal(self.phase, NORMAL),
+                    kinds[0],
+                    where(equal(self.phase, AT_START), kinds[1], kinds[2]),
+                )
+                steps.propose(w, t + self.size, why)
             with w.when(until > limit - SLACK * pace.step):
                 with w.when(~(seen & (until <= limit))):
                     steps.because(w, steps.number(STOP))
@@ -274,57 +297,57 @@ class _Looking:
         for places in self.watch.places:
             ends = []
             for k in places:
-                now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
-                ends.append(now + pace._forecast * (now - before) < 0.0)
+                now, previous = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
+                ends.append(now + pace._forecast * (now - previous) < 0.0)
             falling.append(all_of(ends))
         with w.when(any_of(falling) | self.expecting):  # else nothing comes near
             for event, places in enumerate(self.watch.places):
                 found: Expr = Number(-1.0)
                 for k in places:
-                    now, before = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
-                    way = pace._safety * last * now / (before - now)
-                    found = where(now > 0.0, maximum(maximum(found, way), self.close), found)
+                    now, previous = at(self.samples, WIDTH * k), at(self.samples, WIDTH * (self.n + k))
+                    way = pace._safety * last * now / (previous - now)
+                    found = where(now > 0.0, maximum(maximum(found, way), self.tolerance), found)
                 wait = at(self.waits, event)
                 w.let(wait, found)
-                seen = (self.kept >= 2.0) & falling[event] & (wait >= self.close)
+                seen = (self.sample_count >= 2.0) & falling[event] & (wait >= self.tolerance)
                 w.let(wait, where(seen, wait, inf))
             self._find_first(w)
 
     def _approach(self, w: Writer) -> None:
-        """Before the place where all the curves are at most zero, at `PART` of the way, until it is near;
+        """Before the place where all the curves are at most zero, at `APPROACH` of the way, until it is near;
         then over it, in a step that is short.
 
-        A step that ends just before `span` may end just before the event, too: so it is looked for further
+        A step that ends just before `horizon` may end just before the event, too: so it is looked for further
         on.
         """
-        short = self.close
+        short = self.tolerance
         for event in range(len(self.watch.names)):
             root, _, _, above, _ = self._fall(event)
-            part = PART * root
+            part = APPROACH * root
             early = where(root - part > 0.5 * short, part, root - 0.5 * short)
             wait = where(root <= short, root + short, early)
             w.let(at(self.waits, event), where(above, wait, inf))
 
-    def _land(self, w: Writer) -> None:
-        """Just behind the place where all the curves are at most zero, by `close`.
+    def _end_behind(self, w: Writer) -> None:
+        """Just behind the place where all the curves are at most zero, by `tolerance`.
 
         What is not above zero now has happened already, and can happen again only after it was seen above:
         then the step ends where it is highest on the way. Rounding may lift what rests on its border by a
-        hair, less than `tiny` away; that is nothing, unless it comes from ever shorter leaps. The last
+        hair, less than `shortest` away; that is nothing, unless it comes from ever shorter leaps. The last
         ones do not even leave the border any more.
         """
         leaps = self.chain >= float(FEW)
         for event in range(len(self.watch.names)):
             root, behind, top, above, rising = self._fall(event)
-            wait, before = at(self.waits, event), at(self.before, event)
+            wait, early = at(self.waits, event), at(self.ends_before, event)
             w.let(wait, where(above, behind, top))
-            w.let(before, ~above & (root < inf))
-            with w.when(wait < self.tiny):
-                w.let(wait, where(before, where(leaps, wait, inf), self.tiny))
-                w.let(before, before & leaps)
-            with w.when(leaps & equal(self.kind, 2.0) & rising):
+            w.let(early, ~above & (root < inf))
+            with w.when(wait < self.shortest):
+                w.let(wait, where(early, where(leaps, wait, inf), self.shortest))
+                w.let(early, early & leaps)
+            with w.when(leaps & equal(self.phase, AFTER_EVENT) & rising):
                 w.let(wait, 0.0)
-                w.let(before, 1.0)
+                w.let(early, 1.0)
 
     def _fall(self, event: int) -> list[Cell]:
         return [at(self.falls, 1 + FALLS * event + k) for k in range(FALLS)]
@@ -337,13 +360,13 @@ class _Looking:
         w.let(self.early, 0.0)
         w.let(self.expecting, 0.0)
         for event in range(len(self.watch.names)):
-            wait, before = at(self.waits, event), at(self.before, event)
+            wait, early = at(self.waits, event), at(self.ends_before, event)
             sooner = wait < self.wait
             w.let(self.which, where(sooner, float(event), self.which))
-            w.let(self.early, where(sooner, before, self.early))
+            w.let(self.early, where(sooner, early, self.early))
             w.let(self.wait, where(sooner, wait, self.wait))
-            when, due = at(self.told, 2 * event), at(self.told, 2 * event + 1)
-            none, new = before | ~(wait < self.nominal_step), equal(when, -inf)
+            when, due = at(self.predicted, 2 * event), at(self.predicted, 2 * event + 1)
+            none, new = early | ~(wait < self.size), equal(when, -inf)
             w.let(due, where(none, -inf, where(new, self.steps.now + wait, due)))
             w.let(when, where(none, -inf, where(new, self.steps.now, when)))
             w.let(self.expecting, self.expecting | ~none)
@@ -353,21 +376,21 @@ class _Looking:
         w, t, jumped = Writer(), self.steps.now, Cell(self.watch.jumped)
         with w.when(jumped):
             within = right_after(self._close(), self.pace.step)
-            w.let(self.chain, where(t - self.last <= within, self.chain + 1.0, 0.0))
-            w.let(self.last, t)
-            w.let(self.kept, 0.0)
-        newest, before = at(self.times, 0), at(self.times, 1)
+            w.let(self.chain, where(t - self.last_event <= within, self.chain + 1.0, 0.0))
+            w.let(self.last_event, t)
+            w.let(self.sample_count, 0.0)
+        newest, previous = at(self.times, 0), at(self.times, 1)
         if self.pace._published:
-            w.let(self.moved, 1.0)
+            w.let(self.new_sample, 1.0)
         else:
-            w.let(self.moved, (self.kept < 2.0) | (t - newest > CLOSE * (newest - before)))
-        with w.when(self.moved):
+            w.let(self.new_sample, (self.sample_count < 2.0) | (t - newest > CLOSE * (newest - previous)))
+        with w.when(self.new_sample):
             self._move(w)
-            most_kept = 2.0 if self.pace.method == "secant" else float(DEPTH)
-            w.let(self.kept, minimum(self.kept + 1.0, most_kept))
+            max_samples = 2.0 if self.pace.method == "secant" else float(DEPTH)
+            w.let(self.sample_count, minimum(self.sample_count + 1.0, max_samples))
         w.let(newest, t)
         w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
-        w.let(self.kind, where(jumped, 2.0, equal(self.kept, 1.0)))
+        w.let(self.phase, where(jumped, AFTER_EVENT, equal(self.sample_count, 1.0)))
         return w.block
 
     def _changed(self) -> Block:
@@ -376,9 +399,9 @@ class _Looking:
         with w.when(Cell(self.watch.jumped)):
             self._move(w)
             w.let(at(self.times, 0), self.steps.now)
-            w.let(self.kept, 1.0)
+            w.let(self.sample_count, 1.0)
         with w.when(self.steps.fired > 0.0):
-            w.let(self.kind, 2.0)
+            w.let(self.phase, AFTER_EVENT)
         w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
         return w.block
 

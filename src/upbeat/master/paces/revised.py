@@ -16,7 +16,7 @@ from upbeat.master.computations import FALLS, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
 from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, nominal_step, plain, written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
-from upbeat.master.paces.watching import PART as MARGIN
+from upbeat.master.paces.watching import RELATIVE_MARGIN as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
 from upbeat.master.program import Block, Blocks
 from upbeat.master.registers import (
@@ -61,7 +61,7 @@ class Revised(Wrapping):
     A number for `pace` is the size of a fixed step. The first step, and the first after an event, is
     `after` times as long (one half, because inputs begin anew then; a `LookAhead` sees to that itself).
     `tolerance` is 1e-5 of the usual step, or what the solvers of the units can tell if that is more; where
-    there is no usual step, 1e-5 of the one at hand.
+    there is no nominal step, 1e-5 of the one at hand.
     """
 
     pace: Pace
@@ -162,7 +162,7 @@ class Revised(Wrapping):
             return self.tolerance, "as given"
         usual = nominal_step(self.pace)
         if not usual:
-            return None, "there is no usual step"
+            return None, "there is no nominal step"
         return margin(wiring.scenario.units, usual, wiring.called)
 
 

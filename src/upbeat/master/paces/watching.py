@@ -70,7 +70,7 @@ def left(budget: float, rate: float, t: float, reached: float, limit: float, eve
 # ----------------------------------------------------------------------------------------------------
 # How close to an event is close enough, where nobody has said: as close as the units' solvers can tell.
 
-PART = 1e-5
+RELATIVE_MARGIN = 1e-5
 """Of a step: closer is of no use, for inputs are not known as well as that between communication points."""
 MAX_RTOL = 1e-2
 """Of a step: no solver is as bad as that, whatever tolerance it was given."""
@@ -91,7 +91,10 @@ class Margin(NamedTuple):
 
 def margin(units: Mapping[str, Model], step: float, called: Callable[[str], str] = str) -> Margin:
     """What is close enough to an event in steps of this size; `called` says what people call a unit."""
-    found = Margin(PART * step, f"{PART:g} of a step, and no unit's solver is known to be less exact")
+    found = Margin(
+        RELATIVE_MARGIN * step,
+        f"{RELATIVE_MARGIN:g} of a step, and no unit's solver is known to be less exact",
+    )
     for unit, model in units.items():
         inner = bare(model)
         solver = solver_of(inner)

@@ -343,8 +343,8 @@ def _comparable(leaf: Any) -> Any:
         return pickle.dumps(leaf)
     except (pickle.PickleError, TypeError, AttributeError, RecursionError):
         raise NoMatrix(
-            f"save() gives a {type(leaf).__name__}, which nobody can look into: numbers in it may be states. "
-            "Give them as numbers, in tuples, lists, dictionaries or arrays."
+            f"save() gives a {type(leaf).__name__}, whose contents are not accessible: numbers in it may be "
+            "states. Give them as numbers, in tuples, lists, dictionaries or arrays."
         ) from None
 
 

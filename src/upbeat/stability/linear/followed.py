@@ -593,8 +593,8 @@ class Followed:
                 shown = times if len(times) <= SHOWN else [*times[:3], "…", *times[-5:]]
                 units_by_times.setdefault(", ".join(shown), []).append(self._called[unit])
         self._tried = tuple(
-            f"{', '.join(units[:3])}{f' and {len(units) - 3} more' if len(units) > 3 else ''}: nobody can "
-            f"look inside; slopes stay what they were when tried at t = {times} s"
+            f"{', '.join(units[:3])}{f' and {len(units) - 3} more' if len(units) > 3 else ''}: the "
+            f"equations are not accessible; slopes are those measured at t = {times} s"
             for times, units in units_by_times.items()
         )
         count = steps_of_period(found, step)
@@ -662,7 +662,7 @@ class Followed:
         if not self.sampled:
             return
         if not self.reusable:
-            raise NoMatrix("a unit cannot be set back, so that nobody can look how regularly events come")
+            raise NoMatrix("a unit cannot be set back, so it is not known how regularly events come")
         here, machine = self.save(), self._forms
         times: dict[str, list[float]] = {
             unit: [] for unit, one in self._own.items() if isinstance(one, DiscreteLinearUnit)

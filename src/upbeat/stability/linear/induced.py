@@ -231,7 +231,7 @@ SHORT = (1.0 / 16.0, 1.0 / 128.0)
 OTHERS = 0.1
 """… and are others if they are off by more, relatively; by less where a solver goes over a kink."""
 NOT_SET_BACK = (
-    "a unit cannot be set back, so that nobody can look whether values jump on the way (a relay, a limit): "
+    "a unit cannot be set back, so it cannot be checked whether values jump on the way (a relay, a limit): "
     "matrices of steps do not contain that"
 )
 

@@ -641,7 +641,7 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
         elif isinstance(model, (Discrete, FrontEnd, PythonDiscrete)) and not isinstance(model, Watcher):
             yield Doubt(f"{name} acts at events, and what they do is tried out at this point")
         elif any(continuous(model)):
-            yield Doubt(f"{name} is a {type(model).__name__}, and nobody knows whether it is linear")
+            yield Doubt(f"{name} is a {type(model).__name__}, and it is not known whether it is linear")
         else:
             yield Doubt(f"the events of {name} are left out", False)
     for connection in scenario.connections:

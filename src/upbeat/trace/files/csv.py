@@ -171,7 +171,8 @@ def _read_details(field: str | None) -> tuple[list[str], dict[str, Any]]:
 def _damaged(path: Path, text: str, at: int) -> FileProblem:
     line = text.count("\n", 0, at) + 1
     return FileProblem(
-        f"'{path}', line {line}: {text[at : at + 80].splitlines()[0]!r} is no event: time,index,event,value"
+        f"'{path}', line {line}: {text[at : at + 80].splitlines()[0]!r} is not an event: "
+        "time,index,event,value"
     )
 
 

@@ -100,7 +100,7 @@ def heard_events(where: str, given: object, names: Vocabulary) -> tuple[str, ...
             )
         elif port in names.scope.sections:
             section = names.scope.sections[port]
-            names.complaints.add(f"{where}.on", f"'{port}' is no event input: it is one of the {section}")
+            names.complaints.add(f"{where}.on", f"'{port}' is not an event input: it is one of the {section}")
         elif port not in names.scope.mentioned:
             hint = suggest(str(port), names.events, "event inputs")
             names.complaints.add(f"{where}.on", f"there is no event input {port!r}. {hint}")
@@ -130,7 +130,7 @@ def sendings(where: str, given: object, names: Vocabulary, heard: tuple[str, ...
             )
         elif name in names.scope.sections:
             section = names.scope.sections[name]
-            complaints.add(here, f"'{name}' is no event output: it is one of the {section}")
+            complaints.add(here, f"'{name}' is not an event output: it is one of the {section}")
         elif name not in names.scope.mentioned:
             complaints.add(
                 here, f"there is no event output '{name}'. {suggest(str(name), names.sent, 'event outputs')}"

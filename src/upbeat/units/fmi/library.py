@@ -253,7 +253,7 @@ def _reason(path: Path, message: str) -> str:
         )
     if undefined := _UNDEFINED.search(message):
         return (
-            f"{start}nobody defines its symbol {undefined['name']}. Its maker forgot to link a library; "
+            f"{start}it needs the undefined symbol {undefined['name']}. Its maker forgot to link a library; "
             f"one that has the symbol can be named in LD_PRELOAD"
         )
     if "ELF" in message or "file too short" in message or "invalid" in message:

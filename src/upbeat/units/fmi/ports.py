@@ -204,7 +204,9 @@ def layout(
         measure = _measure(variable, units)
         if measure is None and variable.type.is_float and (name := variable.properties.unit) is not None:
             undefined[variable.name] = name
-            what = f"{variable.causality.value} '{variable.name}' is in {name[:_SHOWN]!r}, which is no unit"
+            what = (
+                f"{variable.causality.value} '{variable.name}' is in {name[:_SHOWN]!r}, which is not a unit"
+            )
             notes.append(f"{what} that is known here or defined in the FMU: its values are never converted")
         port = Port(
             name=variable.name,

@@ -200,7 +200,7 @@ class Child:
         else:
             text = _end_text(code)
         if self._restarts and not self._left:
-            text += f", after it had been started anew {self._restarts} time(s)"
+            text += f", after it had been restarted {self._restarts} time(s)"
         return text + self._last_words()
 
     def renewed(self, why: str) -> tuple[int, int, int]:
@@ -209,7 +209,7 @@ class Child:
         self.ended(patience=0.0)
         count = self._restarts - self._left
         log.warning(
-            "unit '%s': %s. Started anew (%d of %d)",
+            "unit '%s': %s. Restarted (%d of %d)",
             self.name, why, count, self._restarts, extra={"unit": self.name},
         )  # fmt: skip
         self._begin()

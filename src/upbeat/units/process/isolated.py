@@ -66,7 +66,7 @@ class Isolated:
         complaints.raise_if_any()
         if self.restart and Ability.SERIALISE not in self.model.abilities:
             raise ModelError(
-                "restart: a unit can be started anew only from a state that was turned into bytes, and a "
+                "restart: a unit can be restarted only from a state that was turned into bytes, and a "
                 f"{type(self.model).__name__} cannot do that (it lacks Ability.SERIALISE). Leave out restart"
             )
 

@@ -259,7 +259,7 @@ class Multistep:
 
     def _lost(self) -> str:
         place, t = self._where
-        return f"the derivative of state number {place + 1} is no finite number, last at {t:.9g}"
+        return f"the derivative of state number {place + 1} is not finite, last at {t:.9g}"
 
     def advance(self, f: Rhs, t: float, x: list[float], to: float, watch: Watch | None = None) -> list[float]:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
