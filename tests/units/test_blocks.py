@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import math
 import pickle
 from pathlib import Path
@@ -369,3 +371,29 @@ def test_files_say_near_names_and_lines(tmp_path: Path) -> None:
     assert "'pid'" in text or "pid" in text
     assert "tau" in text
     assert "kp = 1.0" in text
+
+
+WRONG = (
+    None,
+    object(),
+    "x",
+    b"x",
+    [],
+    [None],
+    {1: 2},
+    True,
+    -1,
+    10**400,
+    math.nan,
+    math.inf,
+    np.ones((2, 2)),
+)
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_wrong_arguments(kind: str) -> None:
+    """One argument at a time, whatever it is: it is taken, or refused by an error of Upbeat."""
+    for argument in inspect.signature(BLOCKS[kind]).parameters:
+        for wrong in WRONG:
+            with contextlib.suppress(up.UpbeatError):
+                BLOCKS[kind](**{**EXAMPLES[kind], argument: wrong})

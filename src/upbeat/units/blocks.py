@@ -70,7 +70,7 @@ class _Block:
     def number(self, name: str, value: Any) -> float:
         """A finite number."""
         value = unwrapped(value)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e300:
             self.complaints.add(name, f"{name} must be a finite number, not {value!r}")
             return 1.0
         return float(value)
@@ -289,6 +289,9 @@ def lookup(
     value for each y."""
     two = z is not None
     block = _Block(units, ("u", "v", "y") if two else ("u", "y"))
+    for name, word in (("mode", mode), ("extrapolate", extrapolate)):
+        if not isinstance(word, str):
+            block.complaints.add(name, f"{name} must be a text, not {word!r}")
     block.done()
     table = {"x": x, "y": y, "mode": mode, "extrapolate": extrapolate, **({"z": z} if two else {})}
     inputs = block.inputs(**({"u": 0.0, "v": 0.0} if two else {"u": 0.0}))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from upbeat.core.errors import FileProblem
+from upbeat.core.errors import FileProblem, check_type
 from upbeat.core.plain import Fields
 
 
@@ -45,6 +45,7 @@ def kept_from(path: Path, ours: Callable[[Path], bool], what: str, *, force: boo
 
     Empty files, pipes and devices have nothing to lose.
     """
+    check_type(force, bool, "force")
     try:
         if force or not path.is_file() or path.stat().st_size == 0:
             return
