@@ -468,3 +468,24 @@ def test_a_unit_that_is_not_called_while_nothing_changes() -> None:
     trace = same_on_both(scenario, coupling=up.GaussSeidel())
     assert trace["m.calls"][-1] == 2.0
     assert trace["m.y"][-1] == pytest.approx(0.4)  # 1 from 0 to 0.4; the 3 since then is not looked at yet
+
+
+def test_events_inside_are_seen_through_any_depth() -> None:
+    """Who counts and predicts them outside is told of them: trajectories begin anew, steps end there."""
+    ball = up.Ode(
+        {"x": "v", "v": "-9.81 + u"}, inputs=["u"], outputs=["x"], start={"x": 1.0},
+        events={"hit": {"when": "x <= 0", "then": {"v": "-0.8*v"}}},
+    )  # fmt: skip
+    one = up.adapted(passing({"w": ball}, {"u": "w.u"}, {"x": "w.x"}, control=(Step("w"),)))
+    two = up.adapted(passing({"a": one}, {"u": "a.u"}, {"x": "a.x"}, control=(Step("a"),)))
+    nothing = up.adapted(passing({"w": ball}, {"u": "w.u"}, {"x": "w.x"}))
+    push = up.Ode({"z": "-0.1*z"}, outputs=["z"], start={"z": 1.0})
+    for how in ({"inputs": up.Linear()}, {"events": "auto"}):
+        found = [
+            same_on_both(up.Scenario({"s": push, "m": m}, {"m.u": "s.z"}), step=0.05, until=1.9, **how)["m.x"]
+            for m in (ball, one, two, nothing)
+        ]
+        assert np.array_equal(found[0], found[3])
+        assert np.array_equal(found[1], found[2])
+        assert found[1][-1] == pytest.approx(found[0][-1], abs=2e-3)
+        assert found[1].min() > -1e-6

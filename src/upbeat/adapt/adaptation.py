@@ -144,7 +144,8 @@ class Step:
     that `control` assigns before this statement keeps that instead. Then the unit is advanced; one that
     is `delayed` with the inputs that were found for its step before this one. Its outputs are read, and
     MapOut is called. The size of the step that it has made goes to the variable `to`: less than `by` if the
-    unit stops early. A step of no length is none: the unit stays where it is, and its outputs are read.
+    unit stops early, which it may do only if there is such a variable. A step of no length is none: the unit
+    stays where it is, and its outputs are read.
     """
 
     unit: str
@@ -473,7 +474,7 @@ def _mapping(it: Adaptation) -> Arithmetic:
     plain = (
         it.control is None and it.mealy and it.reactive is not False and not it.init and not it.connections
     )
-    if not plain or len(it.units) != 1 or it.delayed or it.shortens:
+    if not plain or len(it.units) != 1 or it.delayed:
         raise _NoMapping
     (unit,) = it.units
     if any(it.is_delayed(unit, port) for port in it.inputs_of(unit)):

@@ -72,6 +72,8 @@ NEAR = 1e-9
 """A time that is nearer to the end of a step than this part of it is the end."""
 RETRIES = 100
 """So often a step may be discarded."""
+PARTS = 1_000_000
+"""Into so many parts a step of an inner unit may fall."""
 JUMPS = 1000
 """So many events may happen in an inner unit at one time."""
 
@@ -193,8 +195,9 @@ class _Leaf:
             return []
         return [Set(self.unit, p, (self.inputs[p],)) for p in given if p in self.direct]
 
-    def advance(self, start: Reg, until: Reg) -> Code:
-        move = Advance(self.unit, start, until, self.reached, self.early)
+    def advance(self, start: Reg, until: Reg, *, early: bool) -> Code:
+        """Move it; if somebody asks how far it gets, it may stop `early`."""
+        move = Advance(self.unit, start, until, self.reached, self.early and early)
         if not self.reacts:
             return [move]
         due = Cell(self._due)
@@ -601,11 +604,15 @@ class _Top(_Level):
     def blocks(self) -> Blocks:
         it = self.it
         stepped = self.new("stepped", Kind.BOOLEAN)
-        first = self.first()
-        step = (*self.transition(), Let(stepped, ONE), *self.outputs_now())
+        # Outputs that somebody has added to those of the adaptation, to count events and the like.
+        sizes = {port.name: port.cells for port in it.ports}
+        cells = {self.outputs[name] + i for name in self.outputs for i in range(sizes[name])}
+        added = [let for let in self.wiring.finish() if isinstance(let, Let) and let.to not in cells]
+        first = [*self.first(), *added]
+        step = (*self.transition(), Let(stepped, ONE), *self.outputs_now(), *added)
         # Inputs may come after the start; later they change outputs only if these follow them at once.
         late = it.reactive is False or it.mapping is not None  # which look at them before a step moves them
-        again = self.outputs_now() if self._taken else []
+        again = [*(self.outputs_now() if self._taken else []), *added]
         kept = [*(self._read() if again or late else []), *again]
         once = If(Cell(stepped), tuple(kept), (*self._read(), *first))
         order = "" if it.control is not None else f"; {' → '.join(unit_order(it.inside))}, one step each"
@@ -698,7 +705,7 @@ class _Inlined(_Level):
     def hold(self, given: Iterable[str]) -> Code:
         return self._at(ZERO)
 
-    def advance(self, start: Reg, until: Reg) -> Code:
+    def advance(self, start: Reg, until: Reg, *, early: bool) -> Code:
         begin: Code = [Let(self.now, Cell(start)), Let(self.next, Cell(until))]
         late = [*self._copy(self.seen, self._before, self._before), *self.started()]
         return [*begin, *late, *self.transition(), Let(self.reached, Cell(self.next))]
@@ -826,8 +833,9 @@ class _Control:
         )
         fed = {port for unit, port in (*level.mapped, *level.links, *map(_end, mine)) if unit == one.unit}
         code += inner.feed([port for port in inner.inputs if port in fed], level.sized)
-        if one.unit in self._plain and not inner.early and not inner.reacts:
-            code += inner.advance(level.now, level.next)
+        whole = isinstance(inner, _Leaf) and one.to is None  # it is not asked how far it gets
+        if one.unit in self._plain and (whole or not inner.early) and not inner.reacts:
+            code += inner.advance(level.now, level.next, early=False)
             code += [Let(_index(self._to[one.to]), size)] if one.to is not None else []
         else:
             own, until, wanted = (level.new(f"{one.unit}′{name}") for name in ("from", "until", "wanted"))
@@ -835,11 +843,18 @@ class _Control:
             there = Cell(own) + size
             near = apply(Op.LE, apply(Op.ABS, there - end_of), Cell(level.size) * NEAR)
             code += [Let(own, reached), Let(wanted, apply(Op.WHERE, near, end_of, there))]
-            move = (Let(until, Cell(wanted)), *inner.advance(inner.reached, until))
+            early = one.to is not None
+            move: tuple[Instruction, ...] = (
+                Let(until, Cell(wanted)),
+                *inner.advance(inner.reached, until, early=early),
+            )
+            if not early and (inner.reacts or (inner.early and isinstance(inner, _Inlined))):
+                there = apply(Op.GE, reached, Cell(wanted))  # in as many parts as it takes: nobody asks
+                move = (Repeat(PARTS, move, there, "fail", f"the step of {one.unit}"),)
             code.append(If(Cell(wanted) > Cell(own), move))
             if one.to is not None:
-                whole = apply(Op.GE, reached, Cell(wanted))
-                made = apply(Op.WHERE, whole, apply(Op.MAX, size, ZERO), reached - Cell(own))
+                got_there = apply(Op.GE, reached, Cell(wanted))
+                made = apply(Op.WHERE, got_there, apply(Op.MAX, size, ZERO), reached - Cell(own))
                 code.append(Let(_index(self._to[one.to]), made))
         return [*code, *inner.show(moved=True), *level.first_parts(self._it.out_rules)]
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from upbeat.adapt.blocks import Adapting
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError
+from upbeat.core.expr import Expr, Name, substitute
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.time import Span
@@ -222,6 +223,8 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
     places: dict[str, str | Adapting] = {}
     paths: dict[str, str] = {}
     notes: list[Note] = []
+    moved: dict[str, Expr] = {}
+    sources: dict[End, list[End]] = {}
     for unit, model in closed.units.items():
         if type(model) is not Nested:
             units[unit] = model
@@ -248,10 +251,30 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
             paths[new] = f"{unit}.{path_of(flat.scenario, name)}"
         assert isinstance(flat.master.coupled, Adapting)
         places[unit] = flat.master.coupled.renamed(called)
+        for output in flat.scenario.outputs:  # those that somebody has added, to count events and the like
+            ends = {
+                ".".join(end): Name(f"{called[end[0]]}.{end[1]}")
+                for end in output.sources
+                if end[0] in called
+            }
+            (cell, *_) = output.cells
+            moved[f"{unit}.{output.port.name}"] = substitute(cell, ends)
+            sources[unit, output.port.name] = [(called[u], p) for u, p in output.sources if u in called]
         notes.append(Note(unit, True, "its functions are part of the adaptation around it"))
         notes += [replace(note, unit=f"{unit}.{note.unit}") for note in flat.notes]
     origin = Origin(tuple(closed.units), {}, paths=paths)
-    parts = Parts(units, closed.connections, closed.inputs, closed.outputs)
+    own = {port.name for port in around.adaptation.ports}
+    outputs = tuple(
+        output
+        if output.port.name in own
+        else replace(
+            output,
+            cells=tuple(substitute(cell, moved) for cell in output.cells),
+            sources=tuple(new for end in output.sources for new in sources.get(end, [end])),
+        )
+        for output in closed.outputs
+    )
+    parts = Parts(units, closed.connections, closed.inputs, outputs)
     made = Scenario.from_parts(parts, closed.name, closed.opened_inputs, origin)
     master = replace(master, coupling=Adapting(around.adaptation, places))
     return Flat(master.arranged(made), master, tuple(notes))
