@@ -186,7 +186,7 @@ def test_stacked_adaptations_are_one() -> None:
         ("rotate 30 on y", "two ports"),
         ("extrapolate 1 on y", "'y' is an output"),
         ("extrapolate 9 on u", "order must be"),
-        ("", "is no adaptation"),
+        ("", "is not an adaptation"),
         ({"on": "y"}, "has a kind"),
         ({"kind": "gain", "on": 3, "k": 1}, "a port or a list of ports"),
         (3, "a text"),

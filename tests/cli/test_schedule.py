@@ -75,7 +75,7 @@ def test_a_profile_of_another_program_is_not_used(file: Path, capsys: pytest.Cap
 def test_a_damaged_profile_is_an_error(file: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     file.with_name("tank.profile.json").write_text(text)
     assert main(["schedule", str(file)]) == 3
-    assert "is no profile" in capsys.readouterr().err
+    assert "is not a profile" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--cores", "0"], ["--cores", "99999"]])

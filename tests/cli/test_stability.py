@@ -66,10 +66,10 @@ def test_a_comparison_a_map_and_a_picture(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("words", "code", "what"),
     [
-        (["--scan", "1:0.1"], 2, "is no range"),
+        (["--scan", "1:0.1"], 2, "is not a range"),
         (["--at", "noon"], 2, "neither start nor rest nor a time"),
         (["--scan", "0.1:1", "--no-scan"], 3, "contradict"),
-        (["--map", "right.dc"], 3, "is no range"),
+        (["--map", "right.dc"], 3, "is not a range"),
         (["--map", "right.nothing=0:1"], 3, "nothing"),
         (["--plot", "x.gif"], 3, ".png"),
         (["--lift", "2"], 3, "--steps 0.05,0.1"),

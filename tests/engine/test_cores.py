@@ -344,7 +344,7 @@ def test_a_broken_profile_does_not_stop_a_run(tmp_path: Path, caplog: pytest.Log
     assert not made.shared["step"].measured
     assert bits(made.run()) == bits(up.load(file, cores=1).run())
     assert "who does what is guessed: " in caplog.text
-    assert "ring.profile.json' is no profile" in caplog.text
+    assert "ring.profile.json' is not a profile" in caplog.text
     assert "Measure again: upbeat profile" in caplog.text
 
 

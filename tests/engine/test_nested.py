@@ -379,7 +379,7 @@ def test_there_is_no_longest_step_inside(engine: str) -> None:
 
 
 def test_a_tolerance_for_the_whole_run_is_refused_inside() -> None:
-    with pytest.raises(up.MasterError, match=r"not told how long the run is.*per=\"step\""):
+    with pytest.raises(up.MasterError, match=r"does not know the stop time.*per=\"step\""):
         lonely(up.ErrorControl(1e-5), "auto")
 
 

@@ -259,7 +259,7 @@ def test_a_pace_inside_may_give_up_before_a_step() -> None:
 
 
 def test_it_must_not_need_the_length_of_the_run_where_nobody_knows_it() -> None:
-    with pytest.raises(MasterError, match="is not told how long the run is"):
+    with pytest.raises(MasterError, match="does not know the stop time"):
         open_ended(up.Monitored(up.ErrorControl(), (0.1, 0.2), TURNS))
     inner = open_ended(up.Monitored(up.ErrorControl(per="step"), (0.1, 0.2), TURNS))
     assert inner == up.Monitored(up.ErrorControl(per="step", longest=math.inf), (0.1, 0.2), TURNS)

@@ -263,7 +263,7 @@ def test_what_is_no_slope_is_refused(engine: str, given_slopes: Callable[[], Any
         ({"y": {}}, "slopes returned none of 'y' by 'u'"),
         (3.0, "slopes returned none of 'y' by 'u'"),
         ({"y": {"u": [1.0, 2.0]}}, r"slopes returned \(2,\) entries for 'y' by 'u', which has \(1, 1\)"),
-        ({"y": {"u": "steep"}}, "slopes returned 'steep' for 'y' by 'u', which is no number"),
+        ({"y": {"u": "steep"}}, "slopes returned 'steep' for 'y' by 'u', which is neither a number"),
     ],
 )
 def test_what_a_function_of_slopes_must_return(engine: str, given_slopes: Any, message: str) -> None:

@@ -287,7 +287,7 @@ def test_events_from_a_file(csv: Any) -> None:
         ({"call": {"at": [], "value": "go"}}, "'call' has no times"),
         ({"call": {"at": [1.0], "valu": "go"}}, "Did you mean 'value'"),
         ({"cal": {"at": [1.0], "value": "go"}}, "Did you mean 'call'"),
-        ({"force": {"at": [1.0], "value": 2.0}}, "'force' is no event"),
+        ({"force": {"at": [1.0], "value": 2.0}}, "'force' is not an event"),
         ({"time": [0, 1], "force": [None, 1.0]}, "is real, but was given None"),
         ({"time": [0, 1], "pair[0]": [None, 1.0]}, "there is no signal for 'pair\\[1\\]'"),
         ({"time": [0], "pair[0]": [None], "pair[1]": [1.0]}, "was given None"),

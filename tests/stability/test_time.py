@@ -169,7 +169,7 @@ def test_what_python_does_much_later_is_tried(by: Any, limit: float, until: floa
     found = up.stability_of(scenario, pace=0.1, until=before, scan=False)
     assert found.verdict == "stable"
     assert found.spectral_radius == pytest.approx(0.8)
-    assert "k: nobody can look inside" in found.model.assumed[0]
+    assert "k: the equations are not accessible" in found.model.assumed[0]
     assert f"{before - 0.1:.4g} s" in found.model.assumed[0]
 
 
@@ -182,7 +182,7 @@ def test_equations_in_python_are_tried_much_later(until: float | None) -> None:
     assert up.stability_of(of_time(5.0), pace=0.1, until=until, scan=False).verdict == "undecided"
     found = up.stability_of(of_time(1e9), pace=0.1, until=until, scan=False)
     assert found.verdict == "stable"
-    assert "o: nobody can look inside" in "".join(found.model.assumed)
+    assert "o: the equations are not accessible" in "".join(found.model.assumed)
 
 
 def test_what_fails_much_later_is_not_said_to_be_tried() -> None:

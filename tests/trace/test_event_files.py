@@ -162,7 +162,7 @@ def test_events_of_an_earlier_run_do_not_linger(suffix: str, tmp_path: Path) -> 
 def test_events_leave_memory_while_they_stream(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("upbeat.trace.recorder.MOST_EVENTS", 50)
+    monkeypatch.setattr("upbeat.trace.recorder.MAX_EVENTS", 50)
     recorder = Recorder(COLUMNS, open_sink(tmp_path / f"run.{suffix}"), every=1000, kinds=KINDS)
     most = 0
     for i in range(300):
@@ -218,7 +218,7 @@ def test_a_csv_of_events_cut_anywhere_loses_its_last_line(tmp_path: Path) -> Non
 def test_a_damaged_csv_of_events_says_where(tmp_path: Path) -> None:
     path = tmp_path / "run.events.csv"
     path.write_text("time,index,event,value\n0.0,0,a,1\nsoon,0,a,1\n1.0,0,a,1\n")
-    with pytest.raises(FileProblem, match=r"line 3: 'soon,0,a,1' is no event"):
+    with pytest.raises(FileProblem, match=r"line 3: 'soon,0,a,1' is not an event"):
         read_events(path)
     path.write_text("time,index,event,value\n0.0,0,a\n1.0,0,a,1\n")
     with pytest.raises(FileProblem, match="line 2"):
