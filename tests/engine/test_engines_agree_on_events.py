@@ -62,7 +62,7 @@ def paces(step: float) -> st.SearchStrategy[Any]:
         up.Revised,
         inner,
         tolerance=st.sampled_from([None, 1e-3, 1e-7]),
-        most=st.sampled_from([1, 3, 30]),
+        max_iterations=st.sampled_from([1, 3, 30]),
         after=st.sampled_from([None, 0.3, 1.0]),
     )
     return st.one_of(ahead, revised)
