@@ -166,7 +166,7 @@ def test_derivatives_that_are_not_numbers_are_reported():
 
 
 def test_too_many_steps_are_reported():
-    with pytest.raises(SolverError, match=r"20 steps did not reach 1000 .*most"):
+    with pytest.raises(SolverError, match=r"20 steps did not reach 1000 .*max_steps"):
         Adaptive(DormandPrince(max_steps=20)).advance(oscillator, 0.0, [1.0, 0.0], 1000.0)
 
 
