@@ -371,8 +371,8 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
         path.write_bytes(data[:place])
         with pytest.raises(up.FileProblem):
             up.resume(path)
-    path.write_bytes(data.replace(b"UPBEAT checkpoint\n\2", b"UPBEAT checkpoint\n\3"))
-    with pytest.raises(up.FileProblem, match="version 3 of the format"):
+    path.write_bytes(data.replace(b"UPBEAT checkpoint\n\3", b"UPBEAT checkpoint\n\4"))
+    with pytest.raises(up.FileProblem, match="version 4 of the format"):
         up.resume(path)
     path.write_bytes(data)
     assert (tmp_path / "run.csv").read_bytes() == rows
@@ -417,7 +417,7 @@ def test_a_run_killed_after_its_last_step(tmp_path: Path) -> None:
     kept: list[bytes] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "upbeat.engine.checkpoint.Keeper.done",
+            "upbeat.engine.checkpoint.CheckpointWriter.done",
             lambda self, outcome: kept.append(path.read_bytes()),
         )
         whole = up.simulate(MASSES, out=out, checkpoint=path, **SETTINGS)
