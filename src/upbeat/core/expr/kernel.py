@@ -7,7 +7,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from upbeat.core.errors import ExpressionError, suggest
-from upbeat.core.expr.nodes import Apply, Cell, Expr, Inner, Leaf, Name, Number, cells, fold, fold_all, reduce
+from upbeat.core.expr.nodes import (
+    Apply,
+    Cell,
+    Expr,
+    Inner,
+    Leaf,
+    Name,
+    Number,
+    fold,
+    fold_all,
+    ordered,
+    reduce,
+)
 from upbeat.core.expr.operations import HELPERS, IMPLEMENTATION, LOOKUP1, LOOKUP2, OPS, Op
 from upbeat.core.expr.tables import Table, Table1
 
@@ -75,7 +87,9 @@ class Kernel:
     @classmethod
     def over_cells(cls, outputs: tuple[Expr, ...]) -> Kernel:
         """A kernel whose inputs are the register cells that `outputs` use, in rising order."""
-        return cls((), outputs, tuple(sorted(frozenset().union(*map(cells, outputs)))))
+        return cls(
+            (), outputs, tuple(sorted({node.index for node in ordered(outputs) if isinstance(node, Cell)}))
+        )
 
     @property
     def n_inputs(self) -> int:

@@ -320,7 +320,9 @@ def simplify(expr: Expr) -> Expr:
 def reduce(node: Inner, args: Sequence[Expr]) -> Expr:
     """`node` on simplified `args`, simplified exactly."""
     if isinstance(node, Apply):
-        found = _constant(node.op, args) or _exact(node.op, args)
+        found = _constant(node.op, args)
+        if found is None and node.op in _WITH_NEUTRAL_ELEMENTS:
+            found = _exact(node.op, args)
         if found is not None:
             return found
     return with_args(node, args)
@@ -336,12 +338,16 @@ def loose(node: Inner, args: Sequence[Expr]) -> Expr:
 
 
 def _constant(op: Op, args: Sequence[Expr]) -> Expr | None:
-    values = [arg.value for arg in args if isinstance(arg, Number)]
-    if len(values) < len(args):
-        return None
-    result = IMPLEMENTATION[op](*values)
+    for arg in args:
+        if type(arg) is not Number:
+            return None
+    result = IMPLEMENTATION[op](*(arg.value for arg in args))  # type: ignore[union-attr]
     # a NaN keeps its cause visible: 0/0 prints better than nan
     return None if math.isnan(result) else Number(result)
+
+
+_WITH_NEUTRAL_ELEMENTS = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.POW, Op.NEG, Op.WHERE})
+"""Most operations are none of these, and asking costs a microsecond for each."""
 
 
 def _exact(op: Op, args: Sequence[Expr]) -> Expr | None:
