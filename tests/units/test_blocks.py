@@ -397,3 +397,53 @@ def test_wrong_arguments(kind: str) -> None:
         for wrong in WRONG:
             with contextlib.suppress(up.UpbeatError):
                 BLOCKS[kind](**{**EXAMPLES[kind], argument: wrong})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_step_of_the_solver_follows_the_values(engine: Any, tmp_path: Path) -> None:
+    """A block that was made slow and is told to be quick: its solver took steps a hundred times too long."""
+    units = {"s": up.Function(outputs={"y": "1"}), "f": up.blocks.first_order(1.0)}
+    scenario = up.Scenario(units, {"f.u": "s.y"})
+    slow = up.experiment(scenario, step=0.1, until=1.0, engine=engine)
+    up.write_scenario(slow, tmp_path / "a.toml")
+    quick = {"f.tau": 0.01}
+    for made in (
+        slow.with_values(quick),
+        up.experiment(scenario.with_values(quick), step=0.1, until=1.0, engine=engine),
+        up.load(tmp_path / "a.toml", values=quick, engine=engine),
+    ):
+        t = made.run()
+        assert t["f.y"] == pytest.approx(1 - np.exp(-t.time / 0.01), abs=1e-4)
+    m = up.adapted(units["s"], "low_pass 1 on y")
+    slow = up.experiment(up.Scenario({"m": m}), step=0.1, until=1.0, engine=engine)
+    assert slow.with_values({"m.low_pass_y.tau": 0.01}).run()["m.y"][-1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_the_step_of_a_transfer_function_follows_its_poles(order: int) -> None:
+    drawn = np.random.default_rng(order)
+    for _ in range(20):
+        slow, quick = (
+            np.poly(-drawn.uniform(0.5, 2.0, order) * by) for by in (1.0, drawn.choice([1e-2, 1e3]))
+        )
+        block = up.blocks.transfer_function([1.0], slow.tolist())
+        for made, den in ((block, slow), (block.with_values({"den": quick.tolist()}), quick)):
+            exact = 0.25 / abs(np.roots(den)).max()
+            assert exact / (2 * order + 0.01) <= made.solver.step <= exact * 1.001
+    poles = -np.array([300.0, 400.0, 500.0, 600.0, 700.0][:order])
+    block = block.with_values({"den": np.poly(poles).tolist(), "num": [abs(np.prod(poles))]})
+    t = response(block, "1", step=0.1, until=0.5)
+    assert t["block.y"][1:] == pytest.approx(np.ones(len(t.time) - 1), abs=1e-3)
+
+
+def test_a_step_by_a_formula_says_what_is_wrong() -> None:
+    lag = {"states": {"x": "-x/tau"}, "parameters": {"tau": 1.0}}
+    with pytest.raises(up.ModelError, match=r"step = 'tua/4': 'tua' has no value. Did you mean 'tau'"):
+        up.Ode(**lag, solver={"kind": "rk4", "step": "tua/4"})
+    with pytest.raises(up.ModelError, match=r"must be positive; it is -0.25 with tau = -1"):
+        up.Ode(**lag, solver={"kind": "rk4", "step": "tau/4"}).with_values({"tau": -1.0})
+    scenario = up.Scenario({"f": up.blocks.first_order(1.0)})
+    with up.start(scenario, step=0.1, until=1.0) as run:
+        with pytest.raises(up.InvalidInput, match="the step of the solver follows from it"):
+            run.set("f.tau", 0.01)
+        run.set("f.k", 2.0)

@@ -37,7 +37,7 @@ Units = Mapping[str, str] | None
 AnySolver = Solver | str | Mapping[str, Any] | None
 MAX_POINTS = 1000
 """Of a delay: each is a variable of its own."""
-_PER_TIME_CONSTANT = 4.0
+_PER_TIME_CONSTANT = 4
 """Steps of the solver: the classical Runge-Kutta method is then right to about 5e-5."""
 
 
@@ -167,12 +167,13 @@ def _limited(expression: str, limits: Mapping[str, float]) -> str:
     return f"max({expression}, low)" if low else f"min({expression}, high)" if high else expression
 
 
-def _solver(given: AnySolver, *time_constants: float) -> AnySolver:
-    """The solver that was asked for, or one that is short enough for the time constants."""
-    shortest = min((tau for tau in time_constants if math.isfinite(tau) and tau > 0.0), default=0.0)
-    if given is not None or not shortest:
+def _solver(given: AnySolver, shortest: str | float) -> AnySolver:
+    """The solver that was asked for, or one whose steps are short enough for the shortest time constant: an
+    expression over parameters, so that it follows them, or a number if it follows from none."""
+    if given is not None or shortest in ("", 0.0):
         return given
-    return {"kind": "rk4", "step": shortest / _PER_TIME_CONSTANT}
+    step = f"{shortest}/{_PER_TIME_CONSTANT}" if isinstance(shortest, str) else shortest / _PER_TIME_CONSTANT
+    return {"kind": "rk4", "step": step}
 
 
 @dataclass(frozen=True, init=False)
@@ -348,7 +349,7 @@ def first_order(
     block.done()
     return Ode(
         states, inputs=block.inputs(u=0.0), outputs=block.outputs(y="x"), parameters=parameters,
-        solver=_solver(solver, parameters["tau"]),
+        solver=_solver(solver, "tau"),
     )  # fmt: skip
 
 
@@ -371,13 +372,12 @@ def second_order(
     }
     first = block.number("start", start)
     block.done()
-    fastest = parameters["frequency"] * max(1.0, 2.0 * parameters["damping"])
     outputs = block.outputs(y="x", dy="v")
     outputs["y"]["derivative"] = "dy"
     return Ode(
         {"x": {"der": "v", "start": first}, "v": "frequency**2*(k*u - x) - 2*damping*frequency*v"},
         inputs=block.inputs(u=0.0), outputs=outputs, parameters=parameters,
-        solver=_solver(solver, 1.0 / fastest),
+        solver=_solver(solver, "1/(frequency*max(1, 2*damping))"),
     )  # fmt: skip
 
 
@@ -413,7 +413,7 @@ def transfer_function(
         {"x": {"der": [*powers[1:order], "highest"]}},
         inputs=inputs, outputs=block.outputs(y=" + ".join(terms)), parameters=parameters,
         locals={"highest": f"(u - ({' + '.join(known)}))/den[0]"},
-        solver=_solver(solver, _fastest_root(below)),
+        solver=_solver(solver, _shortest(below)),
     )  # fmt: skip
 
 
@@ -423,12 +423,25 @@ def _stripped(coefficients: list[float]) -> list[float]:
     return coefficients[first:]
 
 
-def _fastest_root(polynomial: list[float]) -> float:
-    """One over the largest root, by its size."""
+def _shortest(den: list[float]) -> str:
+    """One over the largest root of a polynomial, by its size, over its coefficients.
+
+    From the third degree on that is exact for these coefficients, and a lower bound (Knuth's) for others.
+    """
     import numpy as np
 
-    largest = max(map(abs, np.roots(polynomial)), default=0.0)
-    return 1.0 / float(largest) if largest > 0.0 else 0.0
+    order = len(den) - 1
+    if order == 1:
+        return "1/abs(den[1]/den[0])"
+    if order == 2:
+        square = "((den[1]/den[0])**2 - 4*den[2]/den[0])"
+        pair = f"(abs(den[1]/den[0]) + sqrt(max({square}, 0)))/2"
+        return f"1/({pair} if {square} >= 0 else sqrt(max(den[2]/den[0], 0)))"
+    bound = "0"
+    for i in range(1, order + 1):
+        bound = f"max({bound}, abs(den[{i}]/den[0])**(1/{i}))"
+    same = " and ".join(f"den[{i}] == {value!r}" for i, value in enumerate(den))
+    return f"1/({float(max(map(abs, np.roots(den)), default=0.0))!r} if {same} else 2*{bound})"
 
 
 def state_space(
@@ -481,7 +494,7 @@ def derivative(tau: float, *, start: float = 0.0, units: Units = None, solver: A
     block.done()
     return Ode(
         states, inputs=block.inputs(u=start), outputs=block.outputs(y="(u - x)/tau"), parameters=parameters,
-        solver=_solver(solver, parameters["tau"]),
+        solver=_solver(solver, "tau"),
     )  # fmt: skip
 
 
@@ -522,7 +535,7 @@ def rate_limiter(
     block.done()
     return Ode(
         {"x": {"der": "clip((u - x)/tau, -fall, rise)", "start": first}}, inputs=block.inputs(u=0.0),
-        outputs=block.outputs(y="x"), parameters=parameters, solver=_solver(solver, parameters["tau"]),
+        outputs=block.outputs(y="x"), parameters=parameters, solver=_solver(solver, "tau"),
     )  # fmt: skip
 
 
@@ -595,7 +608,8 @@ def pid(
     if not states:  # a proportional controller; a state that stays keeps it what the others are
         states["integral"] = {"der": "0", "start": first}
         expressions["free"] += " + integral"
-    quick = _solver(solver, *(used[name] for name in ("filter", "tracking") if name in used))
+    times = [name for name in ("filter", "tracking") if name in used]
+    quick = _solver(solver, f"min({', '.join(times)})" if len(times) == 2 else "".join(times))
     return Ode(states, inputs=inputs, outputs=outputs, parameters=used, locals=expressions, solver=quick)
 
 

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.errors import ModelError
-from upbeat.core.expr import Expr
-from upbeat.core.ports import Causality, Port, Value
+from upbeat.core.expr import Expr, names, parse
+from upbeat.core.names import cell_names
+from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations.arranging import (
     Stops,
     changeable,
@@ -79,11 +80,17 @@ class _Model:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
-        return self._with(self.equations.with_values(values))
+        changed = self._with(self.equations.with_values(values))
+        object.__setattr__(changed, "solver", solver_from(self.solver, _numbers(changed.equations)))
+        return changed
 
     def fixed(self, parameter: str) -> str | None:
-        """None: the kernels read every parameter where the unit keeps it."""
-        return None
+        """None, since the kernels read every parameter where the unit keeps it; but the step of the solver
+        may have been computed from it."""
+        formula = getattr(self.solver, "formula", None)
+        if formula is None or parameter not in {name.partition("[")[0] for name in names(parse(formula))}:
+            return None
+        return f"the step of the solver follows from it ({formula})"
 
     def giving_rates(self, wanted: Mapping[str, int], fed: Mapping[str, int] | None = None) -> Self:
         """The same model with outputs for so many time derivatives of these outputs, where they follow from
@@ -175,6 +182,16 @@ class _Model:
         return _rebuild, (type(self), self.to_spec())
 
 
+def _numbers(equations: Equations) -> dict[str, float]:
+    """The parameters that are numbers, cell by cell."""
+    return {
+        name: float(value)
+        for port in equations.parameters
+        if port.kind is not Kind.STRING
+        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
+    }
+
+
 def _refuse(sections: Mapping[str, Any], complaints: Complaints) -> None:
     """Ready-made equations cannot be mixed with parts of others."""
     for name, given in sections.items():
@@ -229,8 +246,6 @@ class Ode(_Model):
     ) -> None:
         complaints = Complaints()
         chosen: Solver = RK4()
-        with complaints.at("solver"):
-            chosen = RK4() if solver is None else solver_from(solver)
         sections = {
             "states": states, "start": start, "inputs": inputs, "outputs": outputs, "parameters": parameters,
             "locals": locals, "tables": tables, "variables": variables, "events": events,
@@ -241,6 +256,8 @@ class Ode(_Model):
             equations = read_equations(complaints, sections)
         else:
             _refuse(sections, complaints)
+        with complaints.at("solver"):
+            chosen = RK4() if solver is None else solver_from(solver, _numbers(equations))
         with complaints.at("choice"):
             super().__init__(
                 equations, chosen, None if choice is None else choice_from(choice, chosen, equations)

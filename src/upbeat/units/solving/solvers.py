@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
-from upbeat.core.errors import ModelError, UpbeatError, current_names, renamed, suggest
+from upbeat.core.errors import ExpressionError, ModelError, UpbeatError, current_names, renamed, suggest
+from upbeat.core.expr import evaluate, names, parse
 from upbeat.units.solving import tableau
 from upbeat.units.solving.tableau import Tableau
 
@@ -22,10 +23,14 @@ class SolverError(UpbeatError):
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """`steps` equal steps per communication step; or as many as needed for them to be at most `step` long."""
+    """`steps` equal steps per communication step; or as many as needed for them to be at most `step` long.
+
+    `formula` is what `step` was computed from, over the parameters of the unit: ``step = "tau/4"``.
+    """
 
     steps: int = 1
     step: float | None = None
+    formula: str | None = None
 
     method: ClassVar[str]
     tableau: ClassVar[Tableau]
@@ -153,10 +158,13 @@ def _whole(method: str, name: str, value: object, max_steps: int) -> int:
     return value
 
 
-def solver_from(given: object) -> Solver:
-    """A solver from its shorthand: itself, ``"rk4"``, or ``{"kind": "rk4", "steps": 10}``."""
+def solver_from(given: object, parameters: Mapping[str, float] | None = None) -> Solver:
+    """A solver from its shorthand: itself, ``"rk4"``, or ``{"kind": "rk4", "steps": 10}``.
+
+    With `parameters` the step may be an expression over them, and is what these values make of it.
+    """
     if isinstance(given, Solver):
-        return given
+        return _at(given, parameters)
     settings: dict[str, Any]
     if isinstance(given, str):
         method, settings = given, {}
@@ -170,11 +178,37 @@ def solver_from(given: object) -> Solver:
     if method not in METHODS:
         raise ModelError(f"there is no solver {method!r}. {suggest(method, METHODS, 'solvers')}")
     settings = current_names(METHODS[method].__name__, settings)
-    known = [field.name for field in fields(METHODS[method])]
+    known = [field.name for field in fields(METHODS[method]) if field.name != "formula"]
     for key in settings:
         if key not in known:
             raise ModelError(f"solver {method} has no setting {key!r}. {suggest(key, known, 'settings')}")
+    formula = settings.get("step")
+    if parameters is not None and isinstance(formula, str):
+        settings |= {"step": _step(method, formula, parameters), "formula": formula}
     return METHODS[method](**settings)
+
+
+def _at(solver: Solver, parameters: Mapping[str, float] | None) -> Solver:
+    """The solver with the step that its formula gives; without these parameters it is a number for good."""
+    if not isinstance(solver, _Fixed) or solver.formula is None:
+        return solver
+    if parameters is None or not names(parse(solver.formula)) <= parameters.keys():
+        return replace(solver, formula=None)
+    return replace(solver, step=_step(solver.method, solver.formula, parameters))
+
+
+def _step(method: str, formula: str, parameters: Mapping[str, float]) -> float | None:
+    """The step that a formula gives; None, which is one step, if that is without bound."""
+    try:
+        found = evaluate(parse(formula), parameters)
+    except ExpressionError as error:
+        raise ModelError(f"solver {method}: step = {formula!r}: {error}") from None
+    if not found > 0.0:
+        values = ", ".join(f"{name} = {parameters[name]:g}" for name in sorted(names(parse(formula))))
+        raise ModelError(
+            f"solver {method}: step = {formula!r} must be positive; it is {found:g} with {values}"
+        )
+    return None if math.isinf(found) else found
 
 
 def with_tolerance(solver: Solver, rtol: float | None) -> Solver:
@@ -193,6 +227,8 @@ def solver_spec(solver: Solver) -> str | dict[str, Any]:
         for field in fields(solver)
         if field.default is MISSING or getattr(solver, field.name) != field.default
     }
+    if formula := settings.pop("formula", None):
+        settings["step"] = formula
     return {"kind": solver.method, **settings} if settings else solver.method
 
 
