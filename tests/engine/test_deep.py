@@ -15,7 +15,7 @@ from fmu_maker import COMPILER, GAIN, MODELS, make
 from strategies import experiments
 from upbeat.cli.main import main
 from upbeat.core.time import Span
-from upbeat.engine.deep import Wrong, depths
+from upbeat.engine.deep import UndeclaredDependency, depths
 from upbeat.units import ports
 
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -55,7 +55,11 @@ def mixer(y: list[str], z: list[str], q: list[str]) -> up.PythonUnit:
 def test_what_is_declared_wrongly_is_named() -> None:
     good, bad = mixer(["u", "w"], ["n"], ["on"]), mixer(["u"], [], [])
     found = depths(up.Scenario(units={"good": good, "bad": bad}).closed(), SPAN)
-    assert set(found.wrong) == {Wrong("bad", "y", "w"), Wrong("bad", "z", "n"), Wrong("bad", "q", "on")}
+    assert set(found.wrong) == {
+        UndeclaredDependency("bad", "y", "w"),
+        UndeclaredDependency("bad", "z", "n"),
+        UndeclaredDependency("bad", "q", "on"),
+    }
     assert found.untried == ()
 
 
@@ -74,7 +78,7 @@ class Flat(Mixer):
 
 def test_what_shows_only_elsewhere_is_found_too() -> None:
     unit = up.PythonUnit(Flat, ports(["u"], {"y": {"depends": []}}))
-    assert depths(up.Scenario(units={"a": unit}), SPAN).wrong == (Wrong("a", "y", "u"),)
+    assert depths(up.Scenario(units={"a": unit}), SPAN).wrong == (UndeclaredDependency("a", "y", "u"),)
 
 
 class Broken(Mixer):

@@ -54,7 +54,7 @@ def test_slow_units_still_step_once(engine: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rates", "text"), [({"r": 2}, "no unit"), ({"p": 0}, "at least 1"), ({"p": 1.5}, "whole")]
+    ("rates", "text"), [({"r": 2}, "not a unit"), ({"p": 0}, "at least 1"), ({"p": 1.5}, "whole")]
 )
 def test_wrong_rates_are_explained(rates: dict[str, int], text: str) -> None:
     with pytest.raises(up.MasterError, match=text):

@@ -55,8 +55,8 @@ def test_the_page() -> None:
         "",
         "Abilities",
         f"  mass, damper: {abilities}, knows its slopes: how outputs react to inputs, "
-        "runs inside the native engine without Python, can be called from another thread each time, "
-        "by one at a time",
+        "runs inside the native engine without Python, can be called from different threads, "
+        "one call at a time",
         f"  clock: {abilities}",
         "",
         "Connections",

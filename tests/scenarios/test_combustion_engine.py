@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -474,8 +475,8 @@ def test_the_tables_of_the_page_can_be_filled_in() -> None:
     page = tables.PAGE.read_text()
     filled = tables.filled(page, sample)
     assert filled == tables.filled(filled, sample)
-    assert "| torque, here | 100 µs | 1.25 % | 1.25 % | 1.25 % |" in filled
-    assert f"| 500 µs |{' 1.25, 1.25, 1.25 |' * 5}" in filled
+    errors = [line.split(" | ") for line in filled.splitlines() if re.match(r"\| (100|250|500) µs \|", line)]
+    assert [[cells[2], cells[4]] for cells in errors] == [["1.25, 1.25, 1.25", "1.25, 1.25, 1.25 |"]] * 3
     assert "| ev | 1000 µs | 0.04 % | 2.00 × | – | 7.00 × | 3.00 ×, 8.00 × |" in filled
     assert "| ev | 1000 µs | 0.04 % | 2.00 × | 2.50 × | 7.00 × | 3.00 ×, 8.00 × |" in filled
 

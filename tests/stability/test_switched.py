@@ -75,7 +75,7 @@ def test_all_cycles_are_tried_once(seed: int) -> None:
 
 
 def test_too_many_cycles_are_not_tried() -> None:
-    assert search(Automaton.free(8), np.zeros((8, 2, 2)), 6, most=5000).length == 4
+    assert search(Automaton.free(8), np.zeros((8, 2, 2)), 6, limit=5000).length == 4
 
 
 # -------------------------------------------------------------------- bounds
