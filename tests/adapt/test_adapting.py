@@ -15,10 +15,14 @@ from strategies import on_engine
 from upbeat.adapt import (
     Adaptation,
     Assign,
+    Break,
     Local,
     Loop,
     Return,
+    Rollback,
     Rule,
+    SaveState,
+    Statement,
     Step,
     Stored,
     When,
@@ -489,3 +493,91 @@ def test_events_inside_are_seen_through_any_depth() -> None:
         assert np.array_equal(found[1], found[2])
         assert found[1][-1] == pytest.approx(found[0][-1], abs=2e-3)
         assert found[1].min() > -1e-6
+
+
+COUNTER = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
+
+
+@pytest.mark.parametrize("last", [(), (Return(),)])
+def test_a_return_is_the_last_statement_also_where_the_same_stands_at_the_end(last: Any) -> None:
+    """It was taken for the one at the end, which equals it, and ignored."""
+    control = (Step("w"), When("n >= 3", (Return(),)), Assign("n", "n + 1"), *last)
+    made = passing({"w": COUNTER}, {"u": "w.u"}, {"y": "n"}, control, controls=(Stored("n"),), mealy=False)
+    trace = same_on_both(up.Scenario({"m": up.adapted(made)}, {"m.u": "1"}))
+    assert trace["m.y"].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize(
+    "control",
+    [
+        (When("n == 2", (Assign("w.u", 100.0),)), Step("w")),
+        (Loop(2, (When("n != 2", (Break(),)), Assign("w.u", 100.0))), Step("w")),
+        (When("n == 2", (), (Assign("w.u", "in_u"),)), When("n == 2", (Assign("w.u", 100.0),)), Step("w")),
+    ],
+)
+def test_an_assigned_input_keeps_that_for_one_step(control: tuple[Statement, ...], linked: bool) -> None:
+    """What a branch assigns that is not taken switched in_rules and connections off, for good."""
+    units: dict[str, Any] = {"w": COUNTER}
+    more: dict[str, Any] = {"controls": (Stored("n"),)}
+    into = "w.u"
+    if linked:  # what is assigned takes the place of a connection, too
+        units["v"], into = gain(1.0), "v.u"
+        more["connections"], control = {"w.u": "v.y"}, (Step("v"), *control)
+    made = passing(units, {"u": into}, {"y": "w.x"}, (*control, Assign("n", "n + 1")), **more)
+    for flatten in (True, False):
+        model = up.adapted(made, flatten=flatten)
+        trace = same_on_both(up.Scenario({"m": model}, {"m.u": "1"}), until=0.6)
+        np.testing.assert_allclose(trace["m.y"], [0, 0.1, 0.2, 10.2, 10.3, 10.4, 10.5], rtol=1e-12)
+
+
+def test_in_a_loop_an_assignment_counts_for_the_rounds_after_it() -> None:
+    control = (Loop(4, (Step("w", "t + k*H/4", "H/4"), When("k == 1", (Assign("w.u", 5.0),))), "k"),)
+    made = passing({"w": COUNTER}, {"u": "w.u"}, {"y": "w.x"}, control)
+    trace = same_on_both(up.Scenario({"m": up.adapted(made)}, {"m.u": "1"}), until=0.4)
+    np.testing.assert_allclose(trace["m.y"], 0.1 * 3.0 * np.arange(5), rtol=1e-12)  # 1, 1, 5, 5
+
+
+SAVED, BACK, WHOLE = SaveState("w"), Rollback("w"), Step("w")
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        (BACK, WHOLE),
+        (When("n == 2", (SAVED,)), When("n == 5", (BACK,)), WHOLE),
+        (When("n > 0", (BACK,)), WHOLE, SAVED, Assign("n", 1.0)),
+        (Loop(3, (When("n > 0", (Break(),)), SAVED)), BACK, WHOLE),
+        (Loop(3, (BACK, WHOLE, SAVED)),),
+    ],
+)
+def test_what_is_saved_is_of_this_step(control: tuple[Statement, ...]) -> None:
+    """In another one it would be forgotten by checkpoints and by rollbacks from outside."""
+    with pytest.raises(up.ModelError, match=r"no SaveState\('w'\) is certainly before .* Write SaveState"):
+        passing({"w": COUNTER}, {"u": "w.u"}, {"y": "w.x"}, control, controls=(Stored("n"),))
+
+
+def test_saved_in_every_case() -> None:
+    """By every branch, or in every round: then there is nothing to refuse."""
+    for control in (
+        (When("n > 0", (SAVED,), (WHOLE, SAVED)), BACK, WHOLE),
+        (Loop(3, (SAVED, WHOLE, When("k < 2", (BACK,))), "k"),),
+        (SAVED, Loop(3, (BACK, WHOLE))),
+        (SAVED, When("n > 3", (Return(),)), WHOLE, BACK, WHOLE),
+    ):
+        passing({"w": COUNTER}, {"u": "w.u"}, {"y": "w.x"}, control, controls=(Stored("n"),))
+
+
+def test_a_loop_that_may_run_out_and_leave_its_unit_behind_is_refused() -> None:
+    def made(loop: Loop, *after: Statement) -> Adaptation:
+        control = (Local("n", 0.0), loop, *after)
+        return passing({"w": COUNTER}, {"u": "w.u"}, {"y": "w.x"}, control)
+
+    body = (SAVED, WHOLE, When("w.x > 1", (Break(),), (BACK,)))
+    until = Loop(5, (SAVED, WHOLE, BACK), until="w.x > 1")
+    for loop in (Loop(5, body), until, Loop(5, (SAVED, WHOLE, When("w.x > 1", (Return(),)), BACK))):
+        with pytest.raises(up.ModelError, match=r"5 rounds, 'w' has made no step\. Write exhausted=\"fail\""):
+            made(loop)
+        made(loop, WHOLE)
+        made(replace(loop, exhausted="fail"))
+    made(Loop(5, (SAVED, WHOLE, When("w.x > 1", (Break(),)), When("k < 4", (BACK,))), "k"))

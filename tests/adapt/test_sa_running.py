@@ -228,6 +228,9 @@ def test_what_is_wrong_with_the_units_is_told_at_its_place(read: Any) -> None:
         read(text, a=plain)
     with pytest.raises(up.ScenarioError, match="line 2, column 1: it is not said what the inner unit 'a' is"):
         read(ONE)
+    text = f"{ONE}control {{\n if (t > 1) {{ save_state(a); }}\n rollback(a); do_step(a, t, H); return H; }}"
+    with pytest.raises(up.ScenarioError, match=r"line 5, column 2: no save_state\(a\) is certainly before"):
+        read(text, a=LAG)
     with pytest.raises(up.ScenarioError, match="there is no inner unit 'b'"):
         read(ONE, a=LAG, b=LAG)
     with pytest.raises(up.ScenarioError, match="line 2, column 36: 'a' has no input 'u'"):
@@ -337,3 +340,10 @@ def test_whether_a_variable_has_a_value_yet(read: Any) -> None:
     gain = up.Function(inputs=["u"], outputs={"x": "u"})
     trace = ran(up.Scenario({"r": late, "s": read(text, a=gain)}, {"s.v": "r.x"}))
     assert trace["s.x"][1:].tolist() == [10.5] * 10
+
+
+def test_a_loop_that_is_left_by_return_and_never_was_ends_the_run(read: Any) -> None:
+    body = "save_state(a); do_step(a, t, H); if (a.x > 5) { return H; } rollback(a);"
+    text = f"{ONE}output ports y <- a.x\ncontrol rules {{ for (var i in 0 .. 3) {{ {body} }} return H; }}"
+    with pytest.raises(up.RunError, match="the iteration in s"):
+        up.simulate(up.Scenario({"s": read(text, a=LAG)}), pace=0.1, until=1.0)

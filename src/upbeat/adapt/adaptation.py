@@ -31,7 +31,7 @@ Everything is checked when an `Adaptation` is made. `upbeat.engine.nesting.model
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -116,7 +116,8 @@ class Loop:
     met, or if `until` holds after a round.
 
     `index` is a local variable: 0, 1, 2, … . With ``exhausted="fail"`` a loop that was not left sooner ends
-    the run, and says that `what` did not come to an end.
+    the run, and says that `what` did not come to an end. One that sets a unit back at the end of a round
+    needs that, or a step of the unit behind it.
     """
 
     times: int
@@ -140,12 +141,12 @@ class Break:
 class Step:
     """A step of an inner unit by `by`, from the time that it has reached (``do_step``).
 
-    MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; an input
-    that `control` assigns before this statement keeps that instead. Then the unit is advanced; one that
-    is `delayed` with the inputs that were found for its step before this one. Its outputs are read, and
-    MapOut is called. The size of the step that it has made goes to the variable `to`: less than `by` if the
-    unit stops early, which it may do only if there is such a variable. A step of no length is none: the unit
-    stays where it is, and its outputs are read.
+    MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; an input that
+    `control` has assigned before, in the same step of the adapted unit, keeps that instead. Then the unit is
+    advanced; one that is `delayed` with the inputs that were found for its step before this one. Its outputs
+    are read, and MapOut is called. The size of the step that it has made goes to the variable `to`: less than
+    `by` if the unit stops early, which it may do only if there is such a variable. A step of no length is
+    none: the unit stays where it is, and its outputs are read.
     """
 
     unit: str
@@ -160,14 +161,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class SaveState:
-    """Keep the state of an inner unit. It needs rollback."""
+    """Keep the state of an inner unit, until the end of this step at most. It needs rollback."""
 
     unit: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Set an inner unit back to the state that was kept last. What was read of its outputs stays known."""
+    """Set an inner unit back to the state that was kept last. What was read of its outputs stays known.
+    A `SaveState` must certainly come before it in the same step."""
 
     unit: str
 
@@ -547,6 +549,79 @@ def statements(found: Iterable[Statement]) -> Iterator[Statement]:
                 yield from statements(one.body)
 
 
+def breaks(one: Statement) -> bool:
+    """Whether a statement may leave the loop that it is in."""
+    match one:
+        case Break():
+            return True
+        case When():
+            return any(map(breaks, (*one.then, *one.orelse)))
+    return False
+
+
+def _ends(found: Iterable[Statement]) -> bool:
+    """Whether what comes behind these statements is never reached from them."""
+    for one in found:
+        if isinstance(one, Break | Return | Discard):
+            return True
+        if isinstance(one, When) and _ends(one.then) and _ends(one.orelse):
+            return True
+    return False
+
+
+def traced(
+    code: tuple[Statement, ...], mark: Callable[[Statement], str | None]
+) -> Iterator[tuple[Statement, frozenset[str], frozenset[str]]]:
+    """Every statement of `control` in the order of the text, with the marks of those that have been run
+    before it whatever happened, and of those that may have been, in the same step."""
+    perhaps: set[str] = set()
+
+    def run(
+        found: Iterable[Statement], sure: set[str]
+    ) -> Iterator[tuple[Statement, frozenset[str], frozenset[str]]]:
+        left: set[str] | None = None  # what is sure even if the rest of `found` is left out
+        for one in found:
+            yield one, frozenset(sure), frozenset(perhaps)
+            match one:
+                case When():
+                    then, orelse = set(sure), set(sure)
+                    yield from run(one.then, then)
+                    yield from run(one.orelse, orelse)
+                    sure |= then & orelse
+                case Loop():
+                    perhaps.update(made for i in statements(one.body) if (made := mark(i)) is not None)
+                    yield from run(one.body, sure)
+            if (own := mark(one)) is not None:
+                sure.add(own)
+                perhaps.add(own)
+            leaves = breaks(one) or any(isinstance(i, Return | Discard) for i in statements([one]))
+            if leaves and left is None:
+                left = set(sure)
+        if left is not None:
+            sure &= left
+
+    yield from run(code, set())
+
+
+def _left_behind(found: Iterable[Statement], behind: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The inner units that are certainly set back, and have made no step since, where these statements come
+    to their end."""
+    for one in found:
+        match one:
+            case Rollback():
+                behind |= {one.unit}
+            case Step():
+                behind -= {one.unit}
+            case Loop():
+                behind = _left_behind(one.body, behind)
+            case When():
+                ways = [_left_behind(way, behind) for way in (one.then, one.orelse) if not _ends(way)]
+                behind = frozenset.intersection(*ways) if ways else frozenset()
+            case Break() | Return() | Discard():
+                return frozenset()
+    return behind
+
+
 # ----------------------------------------------------------------------------------------------------
 # Checks: all mistakes at once, each with its place and what to write instead.
 
@@ -589,6 +664,7 @@ class _Check:
         if it.control is not None:
             everything |= outer | {own_time(unit).id for unit in it.units}
             self._control(it.control, set(everything), stored | self._inner(Causality.INPUT), loop=False)
+            self._set_back(it.control)
         self._measures()
         if not self._found:
             _ = it.inside.graph  # units of measure, and whatever else connections must fulfil
@@ -812,6 +888,37 @@ class _Check:
                     self._expr(one.by, reads, f"{where}, {type(one).__name__}")
                 case SaveState() | Rollback():
                     pass
+
+    def _set_back(self, control: tuple[Statement, ...]) -> None:
+        """What is kept of a unit is kept for this step: so a rollback in another one, of the adapted unit
+        itself or to a checkpoint, need not know of it."""
+        missing: dict[str, None] = {}
+        for one, saved, _ in traced(control, lambda one: one.unit if isinstance(one, SaveState) else None):
+            if isinstance(one, Rollback) and one.unit not in saved:
+                missing[one.unit] = None
+        for unit in missing:
+            self._found.append(
+                f"control: no SaveState('{unit}') is certainly before a Rollback('{unit}') in the same step, "
+                "and what is saved is forgotten at the end of a step. "
+                f"Write SaveState('{unit}') at the start of the control, outside of every When and Loop"
+            )
+        every = list(statements(control))
+        for place, one in enumerate(every):
+            if not isinstance(one, Loop) or one.exhausted == "fail":
+                continue
+            inside = list(statements(one.body))
+            left = one.until is not None or any(map(breaks, one.body))
+            left = left or any(isinstance(i, Return | Discard) for i in inside)
+            later = every[place + 1 + len(inside) :]
+            if not left or any(isinstance(i, Discard) for i in later):
+                continue
+            stepped = {i.unit for i in later if isinstance(i, Step)}
+            for unit in sorted(_left_behind(one.body) - stepped):
+                self._found.append(
+                    f"control: a Loop sets '{unit}' back at the end of a round; if it is not left in any of "
+                    f"its {one.times} rounds, '{unit}' has made no step. Write exhausted=\"fail\" in the "
+                    f"Loop, or Step('{unit}') behind it"
+                )
 
     def _local(self, name: str, kind: Kind, reads: set[str], writes: set[str]) -> None:
         if objection := objection_to(name):

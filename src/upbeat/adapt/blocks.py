@@ -29,9 +29,11 @@ from upbeat.adapt.adaptation import (
     Step,
     Stored,
     When,
+    breaks,
     expr,
     own_time,
     statements,
+    traced,
 )
 from upbeat.core.abilities import Ability
 from upbeat.core.expr import (
@@ -48,6 +50,7 @@ from upbeat.core.expr import (
     names,
     substitute,
 )
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.master.program import (
     Advance,
@@ -78,6 +81,7 @@ JUMPS = 1000
 """So many events may happen in an inner unit at one time."""
 
 Code = list[Instruction]
+NOTHING: Mapping[str, Expr] = {}
 
 
 @dataclass(frozen=True)
@@ -360,15 +364,16 @@ class _Level:
         scope: Mapping[str, Expr],
         to: Mapping[str, Expr],
         wanted: Callable[[str], bool] = lambda _: True,
+        unless: Mapping[str, Expr] = NOTHING,
     ) -> Code:
-        """Assignments and choices."""
+        """Assignments and choices; some `unless` a sign says that there is something already."""
         code: Code = []
         for one in found:
             if isinstance(one, Assign) and wanted(one.to):
-                code += self.assign(one, scope, to)
+                code += _without(unless.get(one.to), self.assign(one, scope, to))
             elif isinstance(one, When):
-                then = self.data(one.then, scope, to, wanted)
-                orelse = self.data(one.orelse, scope, to, wanted)
+                then = self.data(one.then, scope, to, wanted, unless)
+                orelse = self.data(one.orelse, scope, to, wanted, unless)
                 if then or orelse:
                     code.append(If(substitute(expr(one.condition), scope), tuple(then), tuple(orelse)))
         return code
@@ -399,21 +404,38 @@ class _Level:
         *,
         flag_shown: bool = False,
         wanted: Callable[[str], bool] = lambda _: True,
+        unless: Mapping[str, Expr] = NOTHING,
     ) -> Code:
         """MapIn, or Out: the second parts of the rules whose condition held."""
         scope = self.scope(shown)
         code: Code = []
         for rule in rules:
-            code += self._where(rule, self.data(rule.second, scope, to, wanted), flag_shown)
+            code += self._where(rule, self.data(rule.second, scope, to, wanted, unless), flag_shown)
         return code
 
     def _where(self, rule: Rule, code: Code, shown: bool) -> Code:
         return code if rule.always or not code else [If(Cell(self._flags[id(rule)][shown]), tuple(code))]
 
-    def link(self, end: tuple[str, str], scope: Mapping[str, Expr]) -> Code:
-        """An input of an inner unit that is connected to outputs of others."""
-        first = self.inside[end[0]].inputs[end[1]]
-        return [Let(first + i, substitute(cell, scope)) for i, cell in enumerate(self.links[end].cells)]
+    def link(
+        self,
+        end: tuple[str, str],
+        scope: Mapping[str, Expr],
+        given: Collection[str] = (),
+        unless: Mapping[str, Expr] = NOTHING,
+    ) -> Code:
+        """An input of an inner unit that is connected to outputs of others; without the cells that are
+        `given` something else, or are if a sign says so."""
+        unit, port = end
+        inner = self.inside[unit]
+        (size,) = (one.size for one in self.it.units[unit].ports if one.name == port)
+        code: Code = []
+        for i, (name, cell) in enumerate(zip(cell_names(port, size), self.links[end].cells, strict=True)):
+            to = f"{unit}.{name}"
+            if to not in given:
+                held = [Let(register + i, ZERO) for register in inner.rates.get(port, ())]
+                value = Let(inner.inputs[port] + i, substitute(cell, scope))
+                code += _without(unless.get(to), [value, *held])
+        return code
 
     # ------------------------------------------------------------------ the outputs at an instant
 
@@ -727,16 +749,35 @@ class _Control:
         self._code = it.control if it.control is not None else default_control(it)
         self._scope = level.scope()
         self._to: dict[str, Expr] = {**level.names, **level.inner}
-        self._assigned: set[str] = set()
-        """The inputs of inner units that it has given values to."""
-        last = self._code[-1:] if self._code else ()
-        before_last = (one for one in statements(self._code) if one not in last)
-        self._leaves = any(isinstance(one, Return | Discard) for one in before_last)
+        self._given: Iterator[tuple[frozenset[str], frozenset[str]]]
+        """For every `Step`, in the order of the text: the inputs of its unit that `control` has given values
+        to, and those that it may have."""
+        self._signs: dict[str, Reg] = {}
+        """Whether it has given a value to an input, in this step: where that is not known before."""
+        self._find_given()
+        ends = bool(self._code) and isinstance(self._code[-1], Return | Discard)
+        inside = statements(self._code[:-1] if ends else self._code)
+        self._leaves = any(isinstance(one, Return | Discard) for one in inside)
         self._plain = _plain(self._code) if not it.shortens else frozenset()
+
+    def _find_given(self) -> None:
+        level = self._level
+        found: list[tuple[frozenset[str], frozenset[str]]] = []
+        for one, sure, perhaps in traced(
+            self._code, lambda one: one.to if isinstance(one, Assign) and one.to in level.inner else None
+        ):
+            if isinstance(one, Step):
+                own = {to for to in perhaps if _end(to)[0] == one.unit}
+                found.append((sure & own, frozenset(own)))
+                for to in sorted(own - sure):
+                    if to not in self._signs and (_end(to) in level.mapped or _end(to) in level.links):
+                        self._signs[to] = level.new(f"{to}′given", Kind.BOOLEAN)
+        self._given = iter(found)
 
     def code(self) -> Code:
         level = self._level
         head: Code = [Let(level.result, Cell(level.size))] if self._it.shortens else []
+        head += [Let(sign, ZERO) for sign in self._signs.values()]
         head += [Let(level.done, ZERO)] if self._leaves else []
         return [*head, *self._block(self._code, None)]
 
@@ -748,7 +789,7 @@ class _Control:
             signs: list[Reg] = []
             if any(isinstance(i, Return | Discard) for i in statements([one])):
                 signs.append(self._level.done)
-            if broken is not None and _breaks(one):
+            if broken is not None and breaks(one):
                 signs.append(broken)
             rest = found[k + 1 :]
             if rest and signs:
@@ -760,9 +801,8 @@ class _Control:
         level, scope = self._level, self._scope
         match one:
             case Assign():
-                if one.to in level.inner:
-                    self._assigned.add(one.to)
-                return level.assign(one, scope, self._to)
+                sign: Code = [Let(self._signs[one.to], ONE)] if one.to in self._signs else []
+                return [*level.assign(one, scope, self._to), *sign]
             case Local():
                 return [Let(self._local(one.name, one.kind), substitute(expr(one.value), scope))]
             case When():
@@ -800,7 +840,7 @@ class _Control:
         body: Code = []
         ends: list[Expr] = []
         broken: Reg | None = None
-        if any(_breaks(i) for i in one.body):
+        if any(breaks(i) for i in one.body):
             broken = level.new("break", Kind.BOOLEAN)
             code.append(Let(broken, ZERO))
             ends.append(Cell(broken))
@@ -823,15 +863,19 @@ class _Control:
         code: Code = [Let(level.sized, substitute(expr(one.by), scope))]
         if _uses(self._it, "dt"):
             code.append(Let(level.after, substitute(expr(one.start), scope) - Cell(level.now)))
-        mine = {to for to in self._assigned if _end(to)[0] == one.unit}
+        sure, perhaps = next(self._given)
+        unless = {to: Cell(self._signs[to]) for to in perhaps - sure if to in self._signs}
         for port in inner.inputs:
             end = (one.unit, port)
-            if end in level.links and f"{one.unit}.{port}" not in mine:
-                code += level.link(end, scope)
+            if end in level.links:
+                code += level.link(end, scope, sure, unless)
         code += level.second_parts(
-            self._it.in_rules, level.inner, wanted=lambda to: _end(to)[0] == one.unit and to not in mine
+            self._it.in_rules,
+            level.inner,
+            wanted=lambda to: _end(to)[0] == one.unit and to not in sure,
+            unless=unless,
         )
-        fed = {port for unit, port in (*level.mapped, *level.links, *map(_end, mine)) if unit == one.unit}
+        fed = {port for unit, port in (*level.mapped, *level.links, *map(_end, perhaps)) if unit == one.unit}
         code += inner.feed([port for port in inner.inputs if port in fed], level.sized)
         whole = isinstance(inner, _Leaf) and one.to is None  # it is not asked how far it gets
         if one.unit in self._plain and (whole or not inner.early) and not inner.reacts:
@@ -905,6 +949,11 @@ def _cells(name: str, first: Reg, port: Port) -> dict[str, Expr]:
     return {f"{name}[{i}]": Cell(first + i) for i in range(port.size)}
 
 
+def _without(sign: Expr | None, code: Code) -> Code:
+    """Code that is done unless there is a sign, and it is set."""
+    return code if sign is None else [If(sign, (), tuple(code))]
+
+
 def _index(cell: Expr) -> Reg:
     assert isinstance(cell, Cell)
     return cell.index
@@ -967,16 +1016,6 @@ def _rated(it: Adaptation) -> dict[tuple[str, str], int]:
             end = _end(one.to)
             found[end] = max(found.get(end, 0), len(one.rates))
     return found
-
-
-def _breaks(one: Statement) -> bool:
-    """Whether a statement may leave the loop that it is in."""
-    match one:
-        case Break():
-            return True
-        case When():
-            return any(map(_breaks, (*one.then, *one.orelse)))
-    return False
 
 
 def _plain(code: tuple[Statement, ...]) -> frozenset[str]:

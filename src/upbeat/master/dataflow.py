@@ -210,7 +210,8 @@ def _seen(instruction: Instruction, flow: Flow) -> frozenset[Resource]:
 def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]:
     """The slots that some step takes over from the time before: restored before it has saved them.
 
-    No coupling here writes such a program. What lies in a slot between two steps is nobody's, and
+    No coupling here writes such a program; of an adaptation, whose statements others write, that is checked
+    when it is made (`upbeat.adapt.adaptation`). What lies in a slot between two steps is nobody's, and
     a machine that is set back, or packed up, may forget it.
     """
     if not any(isinstance(instruction, Restore) for instruction in program.instructions()):

@@ -242,6 +242,8 @@ class _Compiler:
         self.able = {name: model.abilities for name, model in units.items()}
         self.back = all(Ability.ROLLBACK in able for able in self.able.values())
         self.whole = self._whole()
+        self.rollbacks: list[Call] = []
+        """In the order of the text."""
         self.sizes: dict[int, str] = {}
         """The variables with the sizes of steps that are made inside expressions."""
 
@@ -310,6 +312,8 @@ class _Compiler:
             for group in (it.in_vars, it.control_vars, it.out_vars)
         ]
         control = tuple(self._block(it.control or ()))
+        if not self._check_saved(control):
+            return None
         made = core.Adaptation(
             self.units,
             tuple(ports),
@@ -358,6 +362,22 @@ class _Compiler:
                 what = f"'{name}' cannot be set back to an earlier state, and '{found[0].name}' needs that"
                 hint = 'Take a model with rollback, or give it one: adapt = ["replay"].'
                 self.problems.append(bad(found[0].at, what, hint))
+
+    def _check_saved(self, control: tuple[core.Statement, ...]) -> bool:
+        """What is saved is known until the end of the step."""
+        before = len(self.problems)
+        traced = core.traced(control, lambda one: one.unit if isinstance(one, core.SaveState) else None)
+        unsaved = [saved for one, saved, _ in traced if isinstance(one, core.Rollback)]
+        for call, saved in zip(self.rollbacks, unsaved, strict=True):
+            unit = call.args[0].name if isinstance(call.args[0], Ref) else ""
+            if unit not in saved:
+                what = f"no save_state({unit}) is certainly before this rollback({unit}) in the same step"
+                hint = (
+                    "What is saved is forgotten at the end of a step: "
+                    f"write save_state({unit}); at the start of the control rules, outside of 'if' and 'for'."
+                )
+                self.problems.append(bad(call.at, what, hint))
+        return len(self.problems) == before
 
     def _outer(self, port: Port, causality: Causality) -> Outer:
         kind = _KINDS.get(port.type, Kind.REAL)
@@ -470,6 +490,7 @@ class _Compiler:
             case "save_state":
                 yield core.SaveState(unit)
             case "rollback":
+                self.rollbacks.append(call)
                 yield core.Rollback(unit)
             case "discard":
                 yield from self._before(call.args[0])
@@ -484,7 +505,7 @@ class _Compiler:
             index = f"{name}_index"
             body = (core.Local(name, trees.Name(index) + float(first)), *body)
         inside = tuple(statements(one.body))
-        solves = any(isinstance(i, Break) for i in inside) and any(
+        solves = any(isinstance(i, Break | Return) for i in inside) and any(
             isinstance(i, Do) and i.call.name == "rollback" for i in inside
         )
         what = (
