@@ -181,3 +181,20 @@ def test_a_pace_with_the_old_property_is_asked_for_its_step() -> None:
 
     with pytest.warns(FutureWarning, match="'usual' is now called 'nominal_step'"):
         assert nominal_step(cast(Any, Mine())) == 0.25
+
+
+@pytest.mark.parametrize("owner", [name for name in RENAMED if name[0].isupper()])
+def test_an_old_and_a_new_name_at_once_are_refused(owner: str) -> None:
+    make = MADE.get(owner, getattr(up, owner))
+    for old, new in RENAMED[owner].items():
+        with pytest.raises(up.InvalidInput, match=f"{owner}: '{old}' is the old name of '{new}', and both"):
+            make(**{old: 5, new: 7})
+
+
+def test_so_they_are_in_files(tmp_path: Path) -> None:
+    path = tmp_path / "both.toml"
+    both = "most = 5, max_iterations = 7"
+    for master in ('coupling = { kind = "iterated", %s }', "simultaneous = { %s }"):
+        path.write_text(f'[units.m]\nstates.x = "-x"\n[master]\nstep = 0.1\n{master % both}\n')
+        with pytest.raises(up.ScenarioError, match="'most' is the old name of 'max_iterations', and both"):
+            up.load(path, until=1.0)

@@ -102,6 +102,19 @@ def test_arrays_are_adapted_cell_by_cell() -> None:
     assert t["m.y[1]"] == pytest.approx(12 * rise, abs=5e-4)
 
 
+def test_rotated_arrays() -> None:
+    two = up.Function({"u": [1.0, -2.0], "v": [0.5, 3.0]}, {"y": ["u[0]", "u[1]"], "z": ["v[0]", "v[1]"]})
+    c, s = math.cos(0.5), math.sin(0.5)
+    turned = np.array([[c, s], [-s, c]]) @ np.array([[1.0, -2.0], [0.5, 3.0]])
+    for on in ("u, v", "y, z"):
+        t = both(up.Scenario({"m": up.adapted(two, f"rotate {math.degrees(0.5)!r} on {on}")}))
+        seen = [[t[f"m.{port}[{i}]"][-1] for i in (0, 1)] for port in "yz"]
+        assert np.array(seen) == pytest.approx(turned)
+    odd = up.Function(outputs={"y": ["1", "2"], "z": "3"})
+    with pytest.raises(up.ModelError, match="two ports of one size"):
+        up.adapted(odd, "rotate 30 on y, z")
+
+
 def test_blocks_between_ports() -> None:
     t = both(adapted("transport_delay 0.2 on y with points = 4", "dead_band on u with low = -1, high = 1"))
     plain = both(up.Scenario({"s": WAVE, "m": PLANT}, {"m.u": "s.y - max(min(s.y, 1), -1)"}))
@@ -179,6 +192,9 @@ def test_stacked_adaptations_are_one() -> None:
         ("gain x on y", "k must be a finite number"),
         ("low_pass 0 on y", "tau must be more than 0"),
         ("gain 2 on y with q = 3", "gain has no 'q'"),
+        ("gain 2 on y with k = 3", "says k twice, 2 and 3"),
+        ("saturation on y with low = 1, low = 2", "says low twice"),
+        ("rotate 30 on y, y", "two ports of one size"),
         ("gain 2 on y with q", 'after "with" stand values'),
         ("u = y", "an input can follow inputs only"),
         ("w = z", "there is no output 'z'"),

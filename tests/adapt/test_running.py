@@ -61,6 +61,32 @@ class Pulsing:
         return to
 
 
+class Doubled(up.Ode):
+    """Somebody's subclass, whose units say more than its equations do."""
+
+    def instantiate(self, name: str, start: float) -> Any:
+        inner = super().instantiate(name, start)
+
+        class Twice:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(inner, name)
+
+            def get(self, port: str) -> Any:
+                return 2.0 * inner.get(port)
+
+        return Twice()
+
+
+def test_a_subclass_is_averaged_by_what_it_shows() -> None:
+    made = up.adapted(Doubled({"x": "1"}, outputs={"y": "x"}), "average on y")
+    t = up.simulate(up.Scenario({"m": made}), pace=0.1, until=0.5)
+    assert t["m.y"][1:] == pytest.approx(2 * t.time[1:] - 0.1)
+    array = up.Ode({"x": {"der": ["1", "2"]}}, outputs={"x": "x", "y": ["x[1]", "time"]})
+    t = both(up.Scenario({"m": up.adapted(array, "average on x, y")}), pace=0.1)
+    for name, rate in (("x[0]", 1), ("x[1]", 2), ("y[0]", 2), ("y[1]", 1)):
+        assert t[f"m.{name}"][1:] == pytest.approx(rate * (t.time[1:] - 0.05))
+
+
 def test_a_black_box_is_averaged_over_its_own_steps() -> None:
     loss = up.adapted(up.PythonUnit(Pulsing, outputs=["q"]), {"kind": "average", "on": "q", "steps": 2000})
     scenario = up.Scenario({"loss": loss, "room": ROOM}, {"room.q": "loss.q"})

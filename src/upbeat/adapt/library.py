@@ -29,7 +29,7 @@ from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Poly
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import blocks
 from upbeat.units.discrete import Edge, LastValue, Sampler, Threshold
-from upbeat.units.equations.ode import Function, Ode
+from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.python import PythonUnit
 from upbeat.units.shorthand import plain
 
@@ -96,6 +96,10 @@ def _read_text(text: str) -> Asked:
         arguments = _values(words["with"], text)
     if words["value"]:
         first = _first_argument(kind, text)
+        if first in arguments:
+            raise ModelError(
+                f"{text!r} says {first} twice, {words['value']} and {arguments[first]!r}: leave out one"
+            )
         arguments = {first: _value(words["value"]), **arguments}
     on = tuple(port.strip().strip("`") for port in re.split(r",|\band\b", words["on"] or "") if port.strip())
     return _checked(Asked(kind, on, arguments, text))
@@ -119,6 +123,8 @@ def _values(text: str, whole: str) -> dict[str, Any]:
             raise ModelError(
                 f'{whole!r}: after "with" stand values, "low = -1, high = 1", not {part.strip()!r}'
             )
+        if key.strip() in found:
+            raise ModelError(f"{whole!r} says {key.strip()} twice: leave out one")
         found[key.strip()] = _value(value)
     return found
 
@@ -416,7 +422,8 @@ def negate(work: Wired, on: tuple[str, ...]) -> None:
 
 
 def rotate(work: Wired, on: tuple[str, ...], angle: float) -> None:
-    """Two ports, x and y of a vector, in a frame that is turned by `angle` in degrees."""
+    """Two ports, x and y of a vector, in a frame that is turned by `angle` in degrees; of two arrays, the
+    first cells are a vector, the second ones, and so on."""
     from math import cos, radians, sin
 
     if len(on) != 2:
@@ -426,6 +433,8 @@ def rotate(work: Wired, on: tuple[str, ...], angle: float) -> None:
     x, y = (work.signal(name).name for name in on)
     if (x in work.inputs) != (y in work.inputs):
         raise ModelError("rotate is on two inputs or on two outputs")
+    if x == y or work.port(x).size != work.port(y).size:
+        raise ModelError(f"rotate is on two ports of one size, and '{x}' and '{y}' are not")
 
     def turned(one: Expr, other: Expr) -> tuple[Expr, Expr]:
         return (
@@ -434,14 +443,16 @@ def rotate(work: Wired, on: tuple[str, ...], angle: float) -> None:
         )
 
     if x in work.inputs:
-        changed = dict(zip((x, y), turned(Name(x), Name(y)), strict=True))
+        changed: dict[str, Expr] = {}
+        for one, other in zip(*(_called(name, work.inputs[name]) for name in (x, y)), strict=True):
+            changed[one], changed[other] = turned(Name(one), Name(other))
         for end, cells in work.into.items():
             if not isinstance(cells, str):
                 work.into[end] = tuple(substitute(cell, changed) for cell in cells)
         return
-    (px, (cx,)), (py, (cy,)) = work.out[x], work.out[y]
-    new = turned(cx, cy)
-    work.out[x], work.out[y] = (px, (new[0],)), (py, (new[1],))
+    (px, cx), (py, cy) = work.out[x], work.out[y]
+    new = [turned(one, other) for one, other in zip(cx, cy, strict=True)]
+    work.out[x], work.out[y] = (px, tuple(one for one, _ in new)), (py, tuple(other for _, other in new))
 
 
 def unit(work: Wired, on: tuple[str, ...], unit: str) -> None:
@@ -633,7 +644,7 @@ def _with_reaction(work: Wired, name: str, reactive: bool) -> None:
     inner = work.units[INSIDE]
     if [end for end, cells in work.into.items() if _reads(cells, name)] != [f"{INSIDE}.{name}"]:
         raise ModelError(f"'{name}' has something between it and the unit; list this adaptation before that")
-    if isinstance(inner, Ode | Function):
+    if isinstance(inner, Ode | Function) and equations_of(inner) is not None:
         spec = inner.to_spec()
         given = {port.name: port for port in inner.ports if port.causality is Causality.INPUT}
         given[name] = replace(given[name], reactive=reactive)

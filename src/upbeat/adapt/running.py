@@ -35,6 +35,7 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
+from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.wrapped import Replayed, Resampled
 
 MAX_STEPS = 1_000_000
@@ -225,12 +226,10 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     is right whatever happens within it. The unit makes `steps` steps in it; where it is given by equations
     the mean is an integral by its solver, otherwise by the trapezoidal rule over these steps."""
     count = _whole("steps", steps)
-    integrating = getattr(model, "integrating", None)
-    exact = integrating is not None
-    before = _Passing(model)
-    cells = before.on(on, Causality.OUTPUT)
-    if integrating is not None:
-        model, areas = integrating(cells)
+    exact = isinstance(model, Ode | Function) and equations_of(model) is not None  # a subclass may do more
+    cells = _Passing(model).on(on, Causality.OUTPUT)
+    if isinstance(model, Ode | Function) and exact:
+        model, areas = model.integrating(cells)
     work = _Passing(model)
     hidden = {name for both in areas.values() for name in both} if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)

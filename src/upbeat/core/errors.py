@@ -262,6 +262,10 @@ def current_names(owner: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of `owner` under their present names."""
     names = RENAMED.get(owner, {})
     for old in names.keys() & settings.keys():
+        if names[old] in settings:
+            raise InvalidInput(
+                f"{owner}: '{old}' is the old name of '{names[old]}', and both are given: leave out '{old}'"
+            )
         warnings.warn(f"{owner}: '{old}' is now called '{names[old]}'", FutureWarning, stacklevel=3)
     return {names.get(key, key): value for key, value in settings.items()}
 

@@ -145,7 +145,11 @@ def _simultaneous(given: Any, problems: Problems) -> Simultaneous:
     if not isinstance(table, Mapping):
         problems.add(where, f"must be a table, not {given!r}", 'Write simultaneous = { order = ["a", "b"] }.')
         return Simultaneous()
-    table = current_names("Simultaneous", table)
+    try:
+        table = current_names("Simultaneous", table)
+    except InvalidInput as error:
+        problems.add(where, str(error))
+        return Simultaneous()
     for key in table:
         if key not in known:
             problems.add((*where, key), f"unknown key '{key}'", suggest(key, known, "keys"))
@@ -207,7 +211,11 @@ def _build(
         problems.add(where, f"unknown {noun} '{kind}'", suggest(kind, known, f"{noun}s"))
         return None
     given = {key: item for key, item in options.items() if key != "kind"}
-    arguments = current_names(known[kind].__name__, given)
+    try:
+        arguments = current_names(known[kind].__name__, given)
+    except InvalidInput as error:
+        problems.add(where, str(error))
+        return None
     options_known = getattr(known[kind], "__dataclass_fields__", {})
     for key in arguments:
         if key not in options_known:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr, names, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
@@ -114,11 +113,14 @@ class _Model:
         states, areas = dict(spec.get("states", {})), {}
         inputs = [port for port in self.ports if port.causality is Causality.INPUT]
         for number, output in enumerate(outputs):
-            if output not in shown:
-                raise ModelError(f"'{output}' is a cell of an array, and this is for single outputs")
+            cell, _, index = output.partition("[")
             name, drain = free_name(f"area{number}", taken), free_name(f"drain{number}", taken)
-            entry = shown[output]
-            states[name] = f"({entry['value'] if isinstance(entry, Mapping) else entry}) - {drain}"
+            entry = shown[cell]
+            value = entry["value"] if isinstance(entry, Mapping) else entry
+            if index:  # an array is written cell by cell, or by its name
+                at = int(index.removesuffix("]"))
+                value = value[at] if isinstance(value, list | tuple) else f"{value}[{at}]"
+            states[name] = f"({value}) - {drain}"
             shown[name] = name
             inputs.append(Port(drain, Causality.INPUT))
             areas[output] = (name, drain)
