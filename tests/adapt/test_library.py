@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import math
 import pickle
 from pathlib import Path
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.adapt.library import KINDS
+from upbeat.engine.packing import fingerprint
+from upbeat.units import wrapped
 
 PLANT = up.Ode({"x": "(u - x)/T"}, inputs={"u": 0.25}, outputs={"y": "x"}, parameters={"T": 0.5})
 WAVE = up.Function(outputs={"y": "2*sin(3*time)"})
@@ -321,3 +324,140 @@ def test_any_table_gives_a_unit_or_an_error_of_ours(kind: str, data: st.DataObje
     on = data.draw(st.sampled_from([(), "u", "y", ["u", "y"], 3, "q"]))
     with contextlib.suppress(up.UpbeatError):
         up.adapted(PLANT, {"kind": kind, "on": on, **values})
+
+
+@pytest.mark.parametrize("driven", [True, False])
+@pytest.mark.parametrize("order", list(itertools.permutations(["m.unit.T", "m.low_pass_y.k", "m.unit.x"])))
+def test_values_stay_when_others_are_given(order: tuple[str, ...], driven: bool) -> None:
+    values = {"m.unit.T": 0.2, "m.low_pass_y.k": 5.0, "m.unit.x": 2.0}
+    connections = {"m.u": "s.y"} if driven else {}
+    units = {"s": WAVE, "m": PLANT.with_values({"T": 0.2, "x": 2.0})}
+    lag = up.blocks.first_order(0.1, 5.0, solver={"kind": "rk4", "step": 0.025})
+    hand = up.Scenario({**units, "f": lag}, {**connections, "f.u": "m.y"})
+    expected = both(hand, until=0.5)["f.y"].tolist()
+    scenario = up.Scenario({"s": WAVE, "m": up.adapted(PLANT, "low_pass 0.1 on y")}, connections)
+    for engine in ("interpret", "native"):
+        quick = up.experiment(scenario, step=0.05, until=0.5, engine=engine)
+        slow = scenario
+        for name in order:
+            quick, slow = quick.with_values({name: values[name]}), slow.with_values({name: values[name]})
+        assert quick.run()["m.y"].tolist() == expected
+        assert up.simulate(slow, step=0.05, until=0.5, engine=engine)["m.y"].tolist() == expected
+    stacked = up.Scenario({"s": WAVE, "m": up.adapted(slow.units["m"], "negate on y")}, connections)
+    assert both(stacked, until=0.5)["m.y"].tolist() == [-y for y in expected]
+
+
+@pytest.mark.parametrize("open_input", ["u", "h"])  # h is the size of a step inside an adaptation
+@pytest.mark.parametrize("kinds", [("rate 3",), ("gain 2 on y", "rate 3"), ("rate 3", "gain 2 on y")])
+def test_programs_inside_keep_values_and_are_written(
+    open_input: str, kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    def plant(**values: Any) -> up.Ode:
+        equations, inputs = {"x": f"({open_input} - x)/T"}, {open_input: values.get("u", 1.0)}
+        return up.Ode(equations, inputs=inputs, outputs={"y": "x"}, parameters={"T": values.get("T", 0.5)})
+
+    scenario = up.Scenario({"m": up.adapted(plant(), *kinds)})
+    there = up.Scenario({"m": up.adapted(plant(T=0.2, u=3.0), *kinds)})
+    expected = both(there, until=0.5)["m.y"].tolist()
+    values = {"m.T": 0.2, f"m.{open_input}": 3.0}
+    for engine in ("interpret", "native"):
+        quick = up.experiment(scenario, step=0.05, until=0.5, engine=engine)
+        for name, value in values.items():
+            quick = quick.with_values({name: value})
+        assert quick.run()["m.y"].tolist() == expected
+    if open_input == "u":
+        up.write_scenario(quick, tmp_path / "a.toml")
+        assert up.load(tmp_path / "a.toml").run()["m.y"].tolist() == expected
+
+
+def test_units_inside_stay_in_processes_of_their_own() -> None:
+    scenario = up.Scenario({"m": up.adapted(PLANT, "rate 3")}, {"m.u": "1"})
+    for engine in ("interpret", "native"):
+        there = up.experiment(scenario, step=0.1, until=0.3, engine=engine, isolation="process")
+        changed = there.with_values({"m.T": 0.2})
+        (inside,) = changed.plan.scenario.units["m"].scenario.units.values()
+        assert isinstance(inside, up.Isolated)
+    here = up.simulate(scenario.with_values({"m.T": 0.2}), step=0.1, until=0.3)
+    assert changed.run()["m.y"].tolist() == here["m.y"].tolist()
+
+
+def test_inputs_of_one_formula_with_different_courses() -> None:
+    wave = up.Function(outputs={"a": "time*time", "b": "sin(9*time)"})
+    sums = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
+    scenario = up.Scenario({"s": wave, "m": up.adapted(sums, "u = a - b")}, {"m.a": "s.a", "m.b": "s.b"})
+
+    def ends(**ports: str) -> float:
+        given = {f"m.{name}": course for name, course in ports.items()}
+        (warned,) = up.experiment(scenario, step=0.1, until=1.0, ports=given).remarks
+        assert "follow different courses" in warned
+        return float(both(scenario, pace=0.1, until=1.0, ports=given)["m.x"][-1])
+
+    times = 0.1 * np.arange(10)
+    held = 0.1 * (times**2 - np.sin(9 * times)).sum()
+    for ports in (
+        {"a": "linear"},
+        {"b": "linear"},
+        {"a": "hold", "b": "linear"},
+        {"a": "linear", "b": "hold"},
+    ):
+        assert ends(**ports) == pytest.approx(held, rel=1e-12)
+
+
+def test_flatten_and_engine_reach_what_is_inside() -> None:
+    inner = up.Scenario({"p": PLANT}, {"p.u": "u"}, inputs=["u"], outputs={"z": "p.y"})
+    nest = up.Nested(inner, up.Master(up.Fixed(0.05)))
+    for kinds in (("gain 2 on z",), ("every 0.1",)):
+        scenario = up.Scenario({"m": up.adapted(nest, *kinds)}, {"m.u": "1"})
+        kept = up.experiment(scenario, step=0.05, until=0.5, flatten=False)
+        (inside,) = kept.plan.scenario.units.values()
+        assert not getattr(inside, "model", inside).flatten
+        assert both(scenario)["m.z"].tolist() == both(scenario, flatten=False)["m.z"].tolist()
+    program = up.adapted(PLANT, "rate 3", engine="interpret", flatten=False)
+    assert (program.engine, program.flatten) == ("interpret", False)
+    with pytest.raises(up.InvalidInput, match="engine and flatten are for adaptations that become a program"):
+        up.adapted(PLANT, "gain 2 on y", flatten=False)
+    scenario = up.Scenario({"m": program}, {"m.u": "1"})
+    assert (
+        both(scenario)["m.y"].tolist()
+        == both(up.Scenario({"m": up.adapted(PLANT, "rate 3")}, {"m.u": "1"}))["m.y"].tolist()
+    )
+
+
+def test_states_of_other_models_at_a_rate_are_refused() -> None:
+    others = [
+        up.Ode({"z": "u - z"}, inputs=["u"], outputs={"y": "z"}),
+        up.Ode({"x": "u - x", "w": "1"}, inputs=["u"], outputs={"y": "x"}),
+        up.Function(["u"], {"y": "u"}),
+    ]
+    known = set()
+    for model in (
+        up.adapted(PLANT, "every 0.1"),
+        up.adapted(PLANT, "every 0.2"),
+        *(up.adapted(m, "every 0.1") for m in others),
+    ):
+        plan = up.experiment(up.Scenario({"m": model}, {"m.u": "1"}), step=0.1, until=1.0).plan
+        known.add(fingerprint(plan.program, plan.scenario.units))
+    assert len(known) == 5
+
+
+def test_replaying_follows_only_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = 0
+
+    class Counted(wrapped._Call):
+        def __getattribute__(self, name: str) -> Any:
+            nonlocal looked_at
+            looked_at += name == "before"
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(wrapped, "_Call", Counted)
+    unit = wrapped.Replayed(PLANT).instantiate("m", 0.0)
+    for k in range(100):
+        point = unit.save()
+        unit.set("u", (float(k),))
+        unit.advance(0.1 * k, 0.1 * (k + 1), False)
+    assert looked_at <= 200
+    y = unit.get("y")
+    unit.restore(point)
+    unit.set("u", (99.0,))
+    unit.advance(0.1 * 99, 0.1 * 100, False)
+    assert unit.get("y") == y

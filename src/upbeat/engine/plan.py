@@ -144,7 +144,10 @@ class Plan:
         """
         if self.measured:
             return None
-        units = {path_of(self.scenario, name): name for name in self.scenario.units}
+        paths = {name: path_of(self.scenario, name) for name in self.scenario.units}
+        # A unit that holds the open inputs of a nest has the path of that, which is no unit any more.
+        gone = {path[:k] for path in paths.values() for k, sign in enumerate(path) if sign == "."}
+        units = {path: name for name, path in paths.items() if path not in gone}
         changed = dict(self.scenario.units)
         for key, value in values.items():
             path, name = _unit_of(bare(key), units)

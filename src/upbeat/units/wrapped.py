@@ -55,6 +55,12 @@ class Resampled:
         """A unit, in its start state."""
         return Sampled(self.model.instantiate(name, start), self.ports, float(self.every), start)
 
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """What the bytes of its states hold: what the unit inside does, and when it runs next."""
+        inside = self.model
+        return (type(inside).__qualname__, repr(float(self.every)), *getattr(inside, "remembers", ()))
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Resampled:
         """The same with other values of the model."""
         return replace(self, model=self.model.with_values(values))
@@ -181,13 +187,11 @@ class ReplayedUnit:
 
     def _follow(self) -> None:
         """Bring the second instance to where the first one is, and compare."""
-        way = self._way(self._last)
-        at = 0 if self._spare_at is None else self._spare_at.count
-        known = self._spare is not None and (at == 0 or (at <= len(way) and way[at - 1] is self._spare_at))
-        if not known:
+        way = None if self._spare is None else _way(self._last, self._spare_at)
+        if way is None:
             self._drop()
-            self._spare, at = self._fresh(), 0
-        _replay(self._spare, way[at:])
+            self._spare, way = self._fresh(), _way(self._last, None)
+        _replay(self._spare, way or ())
         self._spare_at = self._last
         for port in self._outputs:
             mine, other = unwrapped(self._unit.get(port)), unwrapped(self._spare.get(port))
@@ -199,14 +203,6 @@ class ReplayedUnit:
                     "shares something with other instances cannot be replayed"
                 )
 
-    @staticmethod
-    def _way(last: _Call | None) -> list[_Call]:
-        found = []
-        while last is not None:
-            found.append(last)
-            last = last.before
-        return found[::-1]
-
     def restore(self, token: _Call | None) -> None:
         """Back at a point that was saved."""
         before = self._unit
@@ -214,7 +210,7 @@ class ReplayedUnit:
             self._unit, self._spare, self._spare_at = self._spare, None, None
         else:
             self._unit = self._fresh()
-            _replay(self._unit, self._way(token))
+            _replay(self._unit, _way(token, None) or ())
         self._last = token
         _close(before)
 
@@ -227,6 +223,17 @@ class ReplayedUnit:
         """Let both instances go."""
         self._drop()
         _close(self._unit)
+
+
+def _way(last: _Call | None, since: _Call | None) -> list[_Call] | None:
+    """The calls after `since` up to the last, in their order; None if that one is not among those before."""
+    found = []
+    while last is not since:
+        if last is None or (since is not None and last.count <= since.count):
+            return None
+        found.append(last)
+        last = last.before
+    return found[::-1]
 
 
 def _replay(unit: Any, calls: Sequence[_Call]) -> None:

@@ -18,6 +18,7 @@ from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, re
 from upbeat.adapt.running import Program
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
+from upbeat.core.names import resolve, split
 from upbeat.core.ports import Value
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
@@ -108,21 +109,26 @@ class Adapted(Nested):
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Adapted:
         """Other values: those of the unit by the names that they had, of blocks as ``low_pass_y.tau``."""
-        blocks = [name for name in self.scenario.units if name != INSIDE]
-        own = {key: value for key, value in values.items() if key.partition(".")[0] not in blocks}
-        others = {key: value for key, value in values.items() if key not in own}
-        found = self
-        if own:
-            assert self.model is not None
-            ports = {port.name for port in self.model.ports}
-            short = {
-                key.removeprefix(f"{INSIDE}.") if key not in ports else key: value
-                for key, value in own.items()
-            }
-            made = adapted(self.model.with_values(short), *self.adaptations)
-            assert isinstance(made, Adapted)
-            found = made
-        return replace(found, scenario=found.scenario.with_values(others)) if others else found
+        scenario, model = self.scenario, self.model
+        assert model is not None
+        own = {port.name for port in model.ports}
+        outer = {port.name for port in scenario.inputs}
+        blocks = scenario.units.keys() - {INSIDE}
+        for key, value in values.items():
+            port = resolve(key, own)[0]
+            if resolve(key, outer)[0] in outer:
+                scenario = scenario.with_values({key: value})
+                if port in own:  # the same start value, which the input outside has from the one inside
+                    model = model.with_values({key: value})
+                    inside = scenario.units[INSIDE].with_values({key: value})
+                    scenario = scenario.with_units({INSIDE: inside})
+            elif split(key)[0] in blocks:
+                scenario = scenario.with_values({key: value})
+            else:
+                short = key if port in own else key.removeprefix(f"{INSIDE}.")
+                model = model.with_values({short: value})
+                scenario = scenario.with_values({f"{INSIDE}.{short}": value})
+        return replace(self, scenario=scenario, model=model, adapts=self._adapts_with(values))
 
 
 def adapted(
@@ -134,9 +140,10 @@ def adapted(
         up.adapted(motor, "gain 0.1047 on n", "low_pass 0.02 on n", "every 0.001")
 
     Each is a text or a table: the page on adaptations has all of them. `engine` and `flatten` are those of
-    the program inside that an `Adaptation` becomes.
+    the programs inside that an `Adaptation`, and adaptations about how a unit runs (``rate 3``), become.
     """
     found: Model
+    program = isinstance(what, Adaptation)
     if isinstance(what, Adaptation):
         found = program_of(what, engine=engine, flatten=flatten)
     elif hasattr(what, "ports") and hasattr(what, "instantiate"):
@@ -152,16 +159,27 @@ def adapted(
             found = _wired(found, signals)
         if waiting:
             given, asked = waiting.pop(0)
-            found = _run(found, given, asked)
+            found = _run(found, given, asked, engine, flatten)
+            program |= isinstance(found, Nested)
+    if not program and (engine != "auto" or not flatten):
+        raise InvalidInput(
+            "engine and flatten are for adaptations that become a program inside the unit, as rate 3 does, "
+            "and there is none. Leave them out here, and give them to the experiment"
+        )
     return found
 
 
 def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
     before: tuple[Given, ...] = ()
-    if type(model) is Adapted and model.model is not None:  # stacked adaptations are one
-        before, model = model.adaptations, model.model
+    stacked: Adapted | None = None
+    if type(model) is Adapted and model.model is not None and model.adapts is None:
+        before, stacked, model = model.adaptations, model, model.model  # stacked adaptations are one
     work = Wired(model)
-    for one in (*(read(given) for given in before), *(one for _, one in asked)):
+    for k, one in enumerate((*(read(given) for given in before), *(one for _, one in asked))):
+        if stacked is not None and k == len(before):  # with the values that it has by now
+            work.units.update(stacked.scenario.units)
+            for port in stacked.scenario.inputs:
+                work.inputs[port.name] = replace(work.inputs[port.name], start=port.start)
         try:
             SIGNALS[one.kind](work, one.on, **one.arguments)
         except InvalidInput as error:
@@ -174,8 +192,8 @@ def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
     return Adapted(work.scenario(), master, model=model, adaptations=given, approximations=chosen)
 
 
-def _run(model: Model, given: Given, asked: Asked) -> Model:
-    """An adaptation about how the unit runs."""
+def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: bool) -> Model:
+    """An adaptation about how the unit runs; `engine` and `flatten` are those of a program."""
     arguments: dict[str, Any] = dict(asked.arguments)
     make = KINDS[asked.kind]
     on = signature(make).parameters.get("on")
@@ -192,12 +210,12 @@ def _run(model: Model, given: Given, asked: Asked) -> Model:
     if isinstance(made, Adaptation):
         made = Program(made, {})
     if isinstance(made, Program):
-        found = _renamed(program_of(made.adaptation), made.renamed)
-        object.__setattr__(found, "adapts", (model, given))  # what a file says; no part of what it is
-        return found
+        made = _renamed(program_of(made.adaptation, engine=engine, flatten=flatten), made.renamed)
+    elif isinstance(made, Nested) and (engine != "auto" or not flatten):
+        made = replace(made, engine=engine, flatten=flatten)
     assert hasattr(made, "instantiate")
     if isinstance(made, Nested):
-        object.__setattr__(made, "adapts", (model, given))
+        return replace(made, adapts=(model, given))
     return made  # type: ignore[no-any-return]
 
 
@@ -232,21 +250,31 @@ def mentions(part: object, unit: str) -> bool:
     return any(name == unit or name.startswith(f"{unit}.") for name in names_in(part))
 
 
+def _alike(made: Model, model: Nested) -> bool:
+    """Whether a model that is made anew is the one that is there."""
+    if not isinstance(made, Nested) or model.adaptation is None:
+        return made == model
+    # Storage of a program starts with what its inputs were when it was made, which nobody sees.
+    return (made.ports, made.engine, made.flatten) == (model.ports, model.engine, model.flatten)
+
+
 def taken_apart(model: Model) -> tuple[Model, list[Any]] | None:
     """An adapted model as a file holds it: the model inside, and all adaptations; None if it is none."""
     given: list[Given] = []
     while True:
         found: tuple[Given, ...]
-        if hasattr(model, "adapts"):
-            inside, one = model.adapts
-            found, model = (one,), inside
+        if getattr(model, "adapts", None) is not None:
+            inside, one = model.adapts  # type: ignore[attr-defined]
+            found = (one,)
         elif isinstance(model, Adapted) and model.model is not None:
-            if adapted(model.model, *model.adaptations) != model:
-                raise InvalidInput(
-                    "blocks of an adapted unit have other values than its adaptations say. Write these there"
-                )
-            found, model = model.adaptations, model.model
+            inside, found = model.model, model.adaptations
         else:
             break
+        if isinstance(model, Nested) and not _alike(adapted(inside, *found), model):
+            raise InvalidInput(
+                "an adapted unit is not what its adaptations say: blocks have other values, or it has an "
+                "engine of its own, or stays nested. Write the values there; the others are for Python"
+            )
+        model = inside
         given = [*found, *given]
     return (model, [dict(one) if isinstance(one, Mapping) else one for one in given]) if given else None

@@ -281,14 +281,21 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
 
 
 def kept_nested(scenario: Scenario) -> Scenario:
-    """The scenario, in which no nested one, at any depth, wants to be flattened."""
-    return scenario.with_units(
-        {
-            name: replace(model, scenario=kept_nested(model.scenario), flatten=False)
-            for name, model in scenario.units.items()
-            if type(model) is Nested
-        }
-    )
+    """The scenario, in which no nested one, at any depth, wants to be flattened.
+
+    The blocks of adapted units stand between the others all the same: what is in them is none.
+    """
+    return scenario.with_units({name: _kept(model) for name, model in scenario.units.items()})
+
+
+def _kept(model: Model) -> Model:
+    if type(model) is Nested:
+        return replace(model, scenario=kept_nested(model.scenario), flatten=False)
+    if isinstance(model, Adapted):
+        return replace(model, scenario=kept_nested(model.scenario))
+    around = getattr(model, "around", None)  # a model around it that changes how it runs
+    made: Model = model if around is None else around(_kept(model.model))  # type: ignore[attr-defined]
+    return made
 
 
 class _Flattening:
@@ -309,6 +316,7 @@ class _Flattening:
         self._turns = master.simultaneous.units(scenario)  # at one instant, in this order
         self._turns_inside: dict[str, list[str]] = {}  # … and those in the place of a unit
         self._notes: list[Note] = []
+        self._warnings: list[str] = []
 
     def flat(self) -> Flat:
         waiting = [*reversed(self._first)]
@@ -340,7 +348,8 @@ class _Flattening:
             assert isinstance(plain, Sequential)
             coupling = Sequenced(UnitSequence(self._order(scenario), frozenset(self._reactive)), plain.loops)
         ports = {f"{u}.{port}": chosen for u, given in self._ports.items() for port, chosen in given.items()}
-        master = replace(self._master, coupling=coupling, ports=ports)
+        warnings = (*self._master.warnings, *self._warnings)
+        master = replace(self._master, coupling=coupling, ports=ports, warnings=warnings)
         if self._turns_inside:
             turns = tuple(unit for unit in self._all_turns() if unit not in scenario.added_units)
             master = replace(master, simultaneous=replace(master.simultaneous, order=turns))
@@ -393,16 +402,27 @@ class _Flattening:
         if mentions(coupling, unit) and not isinstance(coupling, NamesUnits):
             raise Kept(f"the coupling {type(coupling).__name__} speaks of it")
         inner = model.whole
-        given = self._ports.get(unit, {})
+        given, ports = self._ports.get(unit, {}), {}
+        for connection in inner.connections:
+            sources = [port if source == INPUTS else "" for source, port in connection.sources]
+            if given.keys().isdisjoint(sources):
+                continue
+            courses = {given.get(port, self._master.approximated) for port in sources}
+            if len(courses) > 1:
+                different = f"the inputs that '{connection.target}' comes from follow different courses"
+                self._warnings.append(
+                    f"{self._work.path_of(unit)}: {different}, so it stays nested and takes their values at "
+                    "communication points alone. Give these inputs one approximation (ports)"
+                )
+                raise Kept(different)
+            ports[connection.unit, connection.port] = courses.pop()
         names = inline(self._work, unit, inner)
         self._ports.pop(unit, None)
         for end, chosen in model.approximations:
             block, port = split(end)
             self._ports.setdefault(names[block], {})[port] = chosen
-        for connection in inner.connections:
-            for source, port in connection.sources:
-                if source == INPUTS and port in given:
-                    self._ports.setdefault(names[connection.unit], {})[connection.port] = given[port]
+        for (block, port), chosen in ports.items():
+            self._ports.setdefault(names[block], {})[port] = chosen
         units = list(names.values())
         rate = self._rates.pop(unit, None)
         if rate is not None:

@@ -7,7 +7,7 @@ outputs are those of the scenario. What runs is in `upbeat.engine.nesting.unit`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.blocks import Adapting
 from upbeat.core.abilities import Ability, Core, Model, doubt, speaks_for_itself
-from upbeat.core.errors import MasterError, ModelError, check_type, suggest
+from upbeat.core.errors import MasterError, ModelError, ScenarioError, check_type, suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, names, parse, show, substitute
 from upbeat.core.names import cell_names, objection_to_port, resolve, split
 from upbeat.core.ports import EVENTS, Causality, Kind, Port, Signal, Value
@@ -37,6 +37,7 @@ from upbeat.units.discrete import Discrete, Edge, Emission, LastValue, Mode, Var
 from upbeat.units.shorthand import plain
 
 if TYPE_CHECKING:
+    from upbeat.adapt.library import Given
     from upbeat.engine.nesting.flatten import Flat
 
 # ----------------------------------------------------------------------------------------------------
@@ -102,6 +103,8 @@ class Nested:
     master: Master
     engine: EngineName = "auto"
     flatten: bool = True
+    adapts: tuple[Model, Given] | None = field(default=None, compare=False, repr=False)
+    """For files: the model and the adaptation that it was made of (see `upbeat.engine.nesting.adapted`)."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.scenario, Scenario):
@@ -409,9 +412,34 @@ class Nested:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
-        if self.adaptation is not None:
-            return adapted(self.adaptation.with_values(values), engine=self.engine, flatten=self.flatten)
-        return replace(self, scenario=self.scenario.with_values(values))
+        adapts = self._adapts_with(values)
+        coupling = self.master.coupling
+        if not isinstance(coupling, Adapting):
+            return replace(self, scenario=self.scenario.with_values(values), adapts=adapts)
+        # The units are those of the scenario, which may have been placed in processes since it was made.
+        changed = replace(coupling.adaptation, units=self.scenario.units).with_values(values)
+        starts = {port.name: port.start for port in changed.ports}
+        inputs = tuple(replace(port, start=starts[port.name]) for port in self.scenario.inputs)
+        scenario = self.scenario.with_parts(units=dict(changed.units), inputs=inputs)
+        master = replace(self.master, coupling=replace(coupling, adaptation=changed))
+        return replace(self, scenario=scenario, master=master, adapts=adapts)
+
+    def _adapts_with(self, values: Mapping[str, Value | Sequence[Value]]) -> tuple[Model, Given] | None:
+        """`adapts` with other values; None where these are no values of the model that was adapted."""
+        if self.adapts is None:
+            return None
+        model, given = self.adapts
+        for key, value in values.items():
+            unit, name = split(key)
+            for short in (key, name) if unit in self.scenario.units else (key,):
+                try:
+                    model = model.with_values({short: value})
+                    break
+                except (ModelError, ScenarioError):
+                    continue
+            else:
+                return None
+        return model, given
 
 
 def _cells_of(port: Port, prefix: str) -> tuple[str, ...]:
