@@ -349,8 +349,17 @@ def test_a_ball_comes_to_rest_and_never_sinks(engine: str, master: Master, step:
     assert trace["ball.x"].min() >= -5 * 1e-5 * step
 
 
-@pytest.mark.parametrize("when", ["ball.x <= 0 and ball.v < 0", "ball.x <= 0"])
-@pytest.mark.parametrize("then", [{"ball.v": "-0.7*ball.v"}, {"ball.v": "-0.7*ball.v", "ball.x": "0"}])
+@pytest.mark.parametrize(
+    ("when", "then"),
+    [
+        ("ball.x <= 0 and ball.v < 0", {"ball.v": "-0.7*ball.v"}),
+        ("ball.x <= 0", {"ball.v": "-0.7*ball.v", "ball.x": "0"}),
+        pytest.param("ball.x <= 0", {"ball.v": "-0.7*ball.v"}, marks=pytest.mark.slow),
+        pytest.param(
+            "ball.x <= 0 and ball.v < 0", {"ball.v": "-0.7*ball.v", "ball.x": "0"}, marks=pytest.mark.slow
+        ),
+    ],
+)
 def test_a_ball_that_never_rests_is_an_error_that_says_so(
     engine: str, seeing: Master, when: str, then: dict[str, str]
 ) -> None:
@@ -361,12 +370,12 @@ def test_a_ball_that_never_rests_is_an_error_that_says_so(
 
 
 def test_many_events_one_right_after_the_other_are_no_chain_without_end(engine: str, master: Master) -> None:
-    """A push that runs through thirty balls, a micrometre apart from each other."""
-    units = {f"b{i}": point(i * (1 + 1e-6), 0.0) for i in range(1, 31)} | {"b0": point(-0.5, 1.0)}
-    hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in range(1, 31)}
+    """A push that runs through fifteen balls, a micrometre apart from each other."""
+    units = {f"b{i}": point(i * (1 + 1e-6), 0.0) for i in range(1, 16)} | {"b0": point(-0.5, 1.0)}
+    hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in range(1, 16)}
     trace = run(up.Scenario(units, events=hits), engine, 1.0, **master(STEP))
     assert [e.name for e in trace.events] == list(hits)
-    assert trace["b30.v"][-1] == 1.0
+    assert trace["b15.v"][-1] == 1.0
 
 
 # -------------------------------------------------------------------- through borders

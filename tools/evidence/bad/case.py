@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[3]
-_PYTHON = """
-import sys
+PYTHON = """
 import upbeat as up
 from upbeat.cli.exits import exit_for
 try:
@@ -61,17 +60,27 @@ class Answer:
     wrong: str
 
 
-def tried(case: Case, folder: Path) -> Answer:
-    """Run a case in `folder`, which is empty."""
+Run = Callable[[Case, Path], tuple[int, str, str]]
+"""Runs a case in its folder: the exit code, standard output and standard error."""
+
+
+def tried(case: Case, folder: Path, run: Run | None = None) -> Answer:
+    """Run a case in `folder`, which is empty; in a process of its own unless `run` does it otherwise."""
     for name, text in case.files.items():
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     for file, model, version in case.fmus:
         _fmu(model, version, folder / file)
     if case.prepare is not None:
         case.prepare(folder)
+    code, out, err = (run or _in_a_process)(case, folder)
+    said = f"{err}{out}" if err.strip() else out
+    return Answer(code, said.strip(), _wrong(case, code, said, folder))
+
+
+def _in_a_process(case: Case, folder: Path) -> tuple[int, str, str]:
     words = [sys.executable, "-m", "upbeat.cli.main", *case.run]
     if case.run[0] == "python":
-        words = [sys.executable, "-c", _PYTHON, case.run[1]]
+        words = [sys.executable, "-c", f"import sys\n{PYTHON}", case.run[1]]
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / ".cache"), "COLUMNS": "110"}
     environment.pop("UPBEAT_TRACEBACK", None)
     with subprocess.Popen(
@@ -81,8 +90,7 @@ def tried(case: Case, folder: Path) -> Answer:
             _wait_for(folder / case.kept)
             run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=300)
-    said = f"{err}{out}" if err.strip() else out
-    return Answer(run.returncode, said.strip(), _wrong(case, run.returncode, said, folder))
+    return run.returncode, out, err
 
 
 def _wrong(case: Case, code: int, said: str, folder: Path) -> str:
