@@ -7,6 +7,7 @@ import inspect
 import itertools
 import math
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,87 @@ def test_rotated_arrays() -> None:
     odd = up.Function(outputs={"y": ["1", "2"], "z": "3"})
     with pytest.raises(up.ModelError, match="two ports of one size"):
         up.adapted(odd, "rotate 30 on y, z")
+
+
+RAW = {
+    "gain 2": lambda u: 2 * u,
+    "offset 0.5": lambda u: u + 0.5,
+    "unit mm": lambda u: u,
+    "unit km": lambda u: u,
+    "saturation -1": lambda u: np.maximum(u, -1),
+    "low_pass 0.001": lambda u: u,
+    "derivative 0.001": lambda u: 0 * u,
+    "rate_limiter 1e6 with tau = 0.001": lambda u: u,
+    "sample_hold 0.1": lambda u: u,
+    "transport_delay 0.2": lambda u: u,
+}
+"""What they make of a constant, in numbers, once they have settled."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_units_of_measure_through_chains(seed: int) -> None:
+    """Numbers go through a chain as they are; what the outer port says they are in is converted outside."""
+    drawn = np.random.default_rng(seed)
+    for _ in range(6):
+        kinds = [str(kind) for kind in drawn.choice(list(RAW), 2)]
+        inward, array = bool(drawn.integers(2)), bool(drawn.integers(2))
+        port = "u" if inward else "y"
+        what = [re.sub(r"^(\S+ \S+)", rf"\1 on {port}", kind) for kind in kinds]
+        factor, rates = 1.0, 0
+        for kind in kinds:
+            if kind.startswith("unit"):
+                factor, rates = {"unit mm": 1e-3, "unit km": 1e3}[kind], 0
+            rates += kind.startswith("derivative")
+        unit = "m" + (["", "*s", "*s^2"] if inward else ["", "/s", "/s^2"])[rates]
+        values: Any = ["2", "2"] if array else "2"
+        same: Any = ["u[0]", "u[1]"] if array else "u"
+        start: Any = [0.0, 0.0] if array else 0.0
+        source = up.Function(outputs={"y": {"value": values, "unit": unit if inward else "m"}})
+        target = up.Function({"u": {"start": start, "unit": "m" if inward else unit}}, {"v": same})
+        units = {"s": source, "t": target}
+        units["t" if inward else "s"] = up.adapted(units["t" if inward else "s"], *what)
+        t = both(up.Scenario(units, {"t.u": "s.y"}), until=1.0)
+        raw = np.array([2.0 / factor if inward else 2.0])
+        for kind in reversed(kinds) if inward else kinds:
+            raw = RAW[kind](raw)
+        wanted = raw[0] if inward else raw[0] * factor
+        assert t["t.v[1]" if array else "t.v"][-1] == pytest.approx(wanted, abs=1e-9), what
+
+
+def test_a_formula_sees_ports_in_the_units_that_adaptations_say() -> None:
+    sensor = up.Function(outputs={"y": {"value": "2", "unit": "m"}, "z": {"value": "7", "unit": "m"}})
+    t = both(up.Scenario({"s": up.adapted(sensor, "unit mm on y", "z = y + z")}))
+    assert t["s.z"][-1] == pytest.approx(7.002)
+    assert t["s.y"][-1] == 2.0
+    event = up.adapted(sensor, "unit mm on y", "sample 0.1 on y")
+    held = up.adapted(up.Function({"u": {"unit": "m"}}, {"v": "u"}), "hold on u")
+    t = both(up.Scenario({"s": event, "h": held}, {"h.u": "s.y"}))
+    assert t["h.v"][-1] == pytest.approx(0.002)
+
+
+@pytest.mark.parametrize(
+    ("unit", "on_y", "on_u"),
+    [("m", ("m/s", "m*s"), ("m*s", "m/s")), ("m/s", ("m/s^2", "m"), ("m", "m/s^2")),
+     ("degC", ("delta_degC/s", "delta_degC*s"), ("delta_degC*s", "delta_degC/s"))],
+)  # fmt: skip
+def test_derivatives_and_integrals_have_units_of_their_own(unit: str, on_y: Any, on_u: Any) -> None:
+    plain = up.Function({"u": {"unit": unit}}, {"y": {"value": "u", "unit": unit}})
+    for port, wanted in (("y", on_y), ("u", on_u)):
+        for kind, said in zip(("derivative 0.1", "integrator 1"), wanted, strict=True):
+            made = up.adapted(plain, f"{kind} on {port}")
+            assert {p.name: p.unit for p in made.ports}[port] == said
+
+
+def test_blocks_begin_with_the_start_value_of_an_input() -> None:
+    """Nothing drives u, which is 0.25 from the start on: it was so before."""
+    for what in (
+        "low_pass 0.1 on u", "second_order 5 on u with damping = 1", "transport_delay 0.5 on u",
+        "rate_limiter 1 on u with tau = 0.1", "sample_hold 0.1 on u with offset = 0.05",
+    ):  # fmt: skip
+        t = both(up.Scenario({"m": up.adapted(up.Function({"u": 0.25}, {"y": "u"}), what)}))
+        assert t["m.y"] == pytest.approx(np.full(len(t.time), 0.25)), what
+    t = both(up.Scenario({"m": up.adapted(up.Function({"u": 20.0}, {"y": "u"}), "derivative 0.01 on u")}))
+    assert t["m.y"] == pytest.approx(np.zeros(len(t.time)))
 
 
 def test_blocks_between_ports() -> None:

@@ -18,11 +18,13 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ExpressionError, ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, apply, names, parse, substitute
+from upbeat.core.measure import Measure
 from upbeat.core.names import cell_names, objection_to_port
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Polynomial
@@ -183,6 +185,7 @@ class Wired:
     approximations: dict[str, Approximation] = field(default_factory=dict)
     """What inputs inside do between communication points, by ``unit.port``."""
     unconverted: set[str] = field(default_factory=set)
+    """Inputs inside, and outer outputs, whose numbers are taken as they are: `unit` says what they are in."""
 
     def __post_init__(self) -> None:
         self.units = {INSIDE: self.model}
@@ -224,27 +227,53 @@ class Wired:
             port, cells = self.out[name]
             self.out[name] = (port, tuple(change(cell) for cell in cells))
 
-    def block(self, name: str, kind: str, make: Callable[[Port, float], Model]) -> None:
-        """A block with the input `u` and the output `y` for every cell of an outer port."""
-        port = self.inputs[name] if name in self.inputs else self.out[name][0]
+    def block(
+        self, name: str, kind: str, make: Callable[[dict[str, str] | None, float], Model], seconds: int = 0
+    ) -> None:
+        """A block with the input `u` and the output `y` for every cell of an outer port, made of the units
+        of measure of the two and the port's start value. y is in the unit of u times a power of seconds."""
+        inward = name in self.inputs
+        port = self.inputs[name] if inward else self.out[name][0]
+        units, outer = None, port
+        if port.unit is not None:
+            power = Fraction(-seconds if inward else seconds)
+            other = str(Measure.of(port.unit).times(Measure.of("s"), power)) if seconds else port.unit
+            units = {"u": other, "y": port.unit} if inward else {"u": port.unit, "y": other}
+            outer = replace(port, unit=other)
         count = port.cells
         made = []
         for i in range(count):
             unit = self._free(f"{kind}_{name}" if count == 1 else f"{kind}_{name}_{i}")
-            self.units[unit] = make(port, float(port.initial[i]))
+            self.units[unit] = make(units, float(port.initial[i]))
             if kind == "derivative":  # of a staircase it would be too large by half a step over tau
                 self.approximations[f"{unit}.u"] = Linear()
             made.append(unit)
         behind = tuple(Name(f"{unit}.y") for unit in made)
-        if name in self.inputs:
+        if inward:
             self._replace(name, behind)
             for unit, cell in zip(made, _cells(name, port), strict=True):
                 self.into[f"{unit}.u"] = (cell,)
+            self.inputs[name] = outer
         else:
             _, cells = self.out[name]
             for unit, cell in zip(made, cells, strict=True):
                 self.into[f"{unit}.u"] = (cell,)
-            self.out[name] = (port, behind)
+            self._taken_as_it_was(name, [f"{unit}.u" for unit in made])
+            self.out[name] = (outer, behind)
+
+    def _taken_as_it_was(self, name: str, ends: Iterable[str]) -> None:
+        """What an outer output was goes into blocks now: if it was not converted, it is not converted there,
+        and what comes out of them is in the unit that they say."""
+        if name in self.unconverted:
+            self.unconverted.remove(name)
+            self.unconverted.update(ends)
+
+    def measured(self, name: str) -> None:
+        """Make sure that an expression over an outer port sees it in its unit of measure, also where that is
+        another one than the model says."""
+        ends = {name} if name in self.out else {e for e, cells in self.into.items() if _reads(cells, name)}
+        if not ends.isdisjoint(self.unconverted):
+            self.block(name, "unit", lambda units, start: blocks.gain(1.0, units=units))
 
     def converter(self, name: str, kind: str, made: Model, into: str, out: str, port: Port) -> None:
         """A converter between a signal and an event; the outer port becomes `port`."""
@@ -260,6 +289,7 @@ class Wired:
         else:
             old, before = self.out[name]
             self.into[f"{unit}.{into}"] = before
+            self._taken_as_it_was(name, [f"{unit}.{into}"])
             self.out[name] = (port, shown)
 
     def _replace(self, name: str, by: Any) -> None:
@@ -364,6 +394,8 @@ def formula(work: Wired, on: tuple[str, ...], value: str) -> None:
                 raise ModelError(f"{text!r}: '{new}' is an output, and an input can follow inputs only")
             if new not in work.inputs and (objection := objection_to_port(new)):
                 raise ModelError(f"{text!r}: '{new}' is no name of an input: {objection}")
+        if names(tree) != {name}:
+            work.measured(name)
         old = work.inputs[name]
         work._replace(name, (tree,))
         if name not in names(tree):
@@ -377,10 +409,12 @@ def formula(work: Wired, on: tuple[str, ...], value: str) -> None:
     for other in sorted(names(tree)):
         if other not in work.out:
             raise ModelError(f"{text!r}: there is no output '{other}'. {suggest(other, work.out, 'outputs')}")
-        port, own = work.out[other]
+        port, _ = work.out[other]
         if port.event or port.size is not None:
             raise ModelError(f"{text!r}: '{other}' is {'an event' if port.event else 'an array'}")
-        cells[other] = own[0]
+        if names(tree) != {name}:
+            work.measured(other)
+        cells[other] = work.out[other][1][0]
     made = substitute(tree, cells)
     port = work.out[name][0] if name in work.out else Port(name, Causality.OUTPUT)
     if objection := objection_to_port(name):
@@ -435,6 +469,9 @@ def rotate(work: Wired, on: tuple[str, ...], angle: float) -> None:
         raise ModelError("rotate is on two inputs or on two outputs")
     if x == y or work.port(x).size != work.port(y).size:
         raise ModelError(f"rotate is on two ports of one size, and '{x}' and '{y}' are not")
+
+    for name in (x, y):
+        work.measured(name)
 
     def turned(one: Expr, other: Expr) -> tuple[Expr, Expr]:
         return (
@@ -507,21 +544,29 @@ def dead_band(work: Wired, on: tuple[str, ...], low: float, high: float) -> None
         work.formula(name, beyond)
 
 
+_SECONDS = {"derivative": -1, "integrator": 1}
+"""Blocks whose output is in another unit of measure than their input: times so many seconds."""
+_BEGIN_AS_THE_PORT = {
+    "first_order", "second_order", "derivative", "rate_limiter", "transport_delay", "sample_hold", "quantizer"
+}  # fmt: skip
+"""Blocks that begin with the start value of the port that they are on, as if it had been there before."""
+
+
 def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
     """The adaptation that puts a block between."""
     make = blocks.BLOCKS[kind]
     signature = inspect.signature(make)
 
     def adapt(work: Wired, on: tuple[str, ...], **arguments: Any) -> None:
+        def made(units: dict[str, str] | None, start: float) -> Model:
+            own = dict(arguments)
+            if kind in _BEGIN_AS_THE_PORT and start and "start" not in own:
+                k = own.get("k", 1.0)
+                own["start"] = start * k if isinstance(k, (int, float)) else start
+            return make(**own, units=units)
+
         for name in _each(work, on, kind):
-
-            def made(port: Port, start: float) -> Model:
-                own = dict(arguments)
-                if port.unit is not None:
-                    own["units"] = {"u": port.unit, "y": port.unit}
-                return make(**own)
-
-            work.block(name, called or kind, made)
+            work.block(name, called or kind, made, _SECONDS.get(kind, 0))
 
     kept = [p for p in signature.parameters.values() if p.name != "units"]
     first = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("work", "on")]
