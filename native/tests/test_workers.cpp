@@ -270,7 +270,7 @@ std::pair<bool, std::size_t> tried(Times seconds) {
 }  // namespace
 
 TEST(measured_times_decide_whether_cores_share) {
-  constexpr std::size_t soon = 5 * Trial::batch, late = (Trial::most + 1) * Trial::batch;
+  constexpr std::size_t soon = 5 * Trial::batch, late = (Trial::max_batches + 1) * Trial::batch;
   CHECK(Trial().over() && Trial().several());  // nobody has asked
   CHECK((tried([](bool several, std::size_t) { return several ? 7.0 : 1.0; }) == std::pair{false, soon}));
   CHECK((tried([](bool several, std::size_t) { return several ? 1.0 : 2.0; }) == std::pair{true, soon}));
