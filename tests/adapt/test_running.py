@@ -499,3 +499,54 @@ def test_the_matrix_of_a_mean_is_that_by_hand() -> None:
     scenario = up.Scenario({"p": up.adapted(plant, "average on y")}, {"p.u": "-3*p.y"})
     found = up.stability_of(scenario, step=0.1, scan=False)
     assert found.spectral_radius == pytest.approx(0.6, rel=1e-9)
+
+
+# -- the start -----------------------------------------------------------------------------------------
+
+
+STACKS = [
+    ("rate 2", "rate 2"),
+    ("rate 1", "rate 1"),
+    ("rate 2", "rate 3", "rate 2"),
+    ("restart on u with jump = 100", "rate 2"),
+    ("rate 2", "restart on u with jump = 100"),
+    ("rate 2", "gain 1 on u", "rate 2"),
+]
+
+
+@pytest.mark.parametrize("coupling", ["jacobi", "gauss_seidel"])
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("stack", STACKS, ids=" + ".join)
+def test_stacked_programs_start_with_the_input(stack: tuple[str, ...], flatten: bool, coupling: str) -> None:
+    """x' = u - x with u = 2 from x = 1: all see 2 from the start on, however many are around the unit."""
+    unit = up.Ode({"x": "u - x"}, start={"x": 1.0}, inputs=["u"], outputs={"y": "x"})
+    scenario = up.Scenario({"m": up.adapted(unit, *stack, flatten=flatten)}, {"m.u": "2"})
+    trace = both(scenario, pace=0.1, until=1.0, coupling=coupling)
+    assert trace["m.y"] == pytest.approx(2.0 - np.exp(-trace.time), abs=1e-5)
+
+
+# -- events --------------------------------------------------------------------------------------------
+
+RAMP = up.Ode({"x": "1"}, outputs={"x": "x", "b": {"value": "x > 0.234", "kind": "boolean"}})
+
+
+@pytest.mark.parametrize("flatten", [True, False])
+@pytest.mark.parametrize("events", ["auto", "look_ahead", "revised"])
+def test_switches_of_adaptations_are_located(events: Any, flatten: bool) -> None:
+    """x = t goes above 0.234: with steps of 0.1 an adaptation sees it when the same block by hand does."""
+    settings: Any = {"pace": 0.1, "until": 0.5, "events": events, "flatten": flatten}
+    sink = up.Ode({"z": "u"}, inputs=["u"])
+    relay = up.adapted(sink, "relay on u with above = 0.234, below = 0.1")
+    trace = both(up.Scenario({"m": RAMP, "k": relay}, {"k.u": "m.x"}), **settings)
+    assert trace["k.z"][-1] == pytest.approx(0.5 - 0.234, abs=1e-5)
+    steps = both(up.Scenario({"m": up.adapted(RAMP, "quantizer 0.468 on x")}), **settings)
+    assert steps.time[steps["m.x"] > 0][0] == pytest.approx(0.234, abs=1e-5)
+    for adaptation, by_hand, port in [
+        ("threshold 0.234 on x", up.Threshold(0.234), "x"),
+        ("edge on b", up.Edge(), "b"),
+    ]:
+        given = up.Scenario({"m": up.adapted(RAMP, adaptation)})
+        typed = up.Scenario({"m": RAMP, "t": by_hand}, {"t.signal": f"m.{port}"})
+        found, wanted = both(given, **settings), both(typed, **settings)
+        assert [e.time for e in found.events] == [e.time for e in wanted.events] != []
+        assert found.events[0].time < 0.26

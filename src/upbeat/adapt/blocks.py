@@ -193,11 +193,12 @@ class _Leaf:
                 label = f"{self.unit}.{port.name}"
                 self.starts[port.name] = (new(f"{label}′start"), new(f"{label}′rate"))
 
-    def hold(self, given: Iterable[str]) -> Code:
-        """Hand over inputs at an instant, for outputs that depend on them directly."""
+    def hold(self, given: Iterable[str], *, every: bool = False) -> Code:
+        """Hand over inputs at an instant, for outputs that depend on them directly; `every` one at the start,
+        where what is inside a unit may begin with them."""
         if self.reacts:  # and would answer to them, at its own time
             return []
-        return [Set(self.unit, p, (self.inputs[p],)) for p in given if p in self.direct]
+        return [Set(self.unit, p, (self.inputs[p],)) for p in given if every or p in self.direct]
 
     def advance(self, start: Reg, until: Reg, *, early: bool) -> Code:
         """Move it; if somebody asks how far it gets, it may stop `early`."""
@@ -502,23 +503,38 @@ class _Level:
         code += [Let(self.size, ONE), Let(self.sized, ZERO), Let(self.after, ZERO)]
         for inner in self.inside.values():
             code += inner.begin(self.now)
-        code += self.first_parts(it.in_rules, flags_only=it.reactive is False)
-        code += self.second_parts(it.in_rules, self.inner)
+        late = it.reactive is False
+        code += self.first_parts(it.in_rules, flags_only=late)
+        # A delayed one takes its inputs when it makes its first step; what is inside knows them before.
+        seen = frozenset(_targets(it.in_rules)) if late else None
+        code += self.first_parts(it.in_rules, seen) if late else []
+        code += self._first_inside(seen)
+        code += self.data(it.init, self.scope(), self.names)
+        if _read_by(it.in_rules) & {*_assigned(it.init)}:  # which the units inside were given too early
+            code += self._first_inside(seen)
+            own = {*_assigned(it.init)} - _targets(it.in_rules) - _targets(it.out_rules)
+            begin = [one for one in it.stored if one.name in own]
+            code += [Let(_index(self.names[one.name]), Number(float(_start(one, it)))) for one in begin]
+            code += self.data(it.init, self.scope(), self.names)
+        return [*code, *self.outputs_now()]
+
+    def _first_inside(self, seen: frozenset[str] | None) -> Code:
+        """The units inside at the start time: their inputs, their outputs, and what is stored of these."""
+        it = self.it
+        code = self.second_parts(it.in_rules, self.inner, seen, flag_shown=seen is not None)
         scope = self.scope()
         begun: set[str] = set()
         for side, unit, port in it.inside.graph.order:
             inner, end = self.inside[unit], (unit, port)
             if side == "in":
                 code += self.link(end, scope) if end in self.links else []
-                code += inner.hold([port]) if end in self.links or end in self.mapped else []
+                code += inner.hold([port], every=True) if end in self.links or end in self.mapped else []
             else:
                 code += inner.show(port, moved=True) if unit in begun else inner.first()
                 begun.add(unit)
         code += [i for unit, inner in self.inside.items() if unit not in begun for i in inner.first()]
         code += [i for inner in self.inside.values() for i in inner.started()]
-        code += self.first_parts(it.out_rules, flags_only=not self.ordered)
-        code += self.data(it.init, scope, self.names)
-        return [*code, *self.outputs_now()]
+        return [*code, *self.first_parts(it.out_rules, flags_only=not self.ordered)]
 
     # ------------------------------------------------------------------ a step
 
@@ -724,7 +740,7 @@ class _Inlined(_Level):
     def feed(self, given: Iterable[str], size: Reg) -> Code:
         return self._at(ZERO)
 
-    def hold(self, given: Iterable[str]) -> Code:
+    def hold(self, given: Iterable[str], *, every: bool = False) -> Code:
         return self._at(ZERO)
 
     def advance(self, start: Reg, until: Reg, *, early: bool) -> Code:
@@ -977,6 +993,16 @@ def _assigned(found: Iterable[Statement]) -> Iterator[str]:
 def _targets(rules: tuple[Rule, ...]) -> set[str]:
     """What the first parts of rules store."""
     return {to for rule in rules for to in _assigned(rule.first)}
+
+
+def _read_by(rules: tuple[Rule, ...]) -> set[str]:
+    """What second parts of rules read."""
+    found: set[str] = set()
+    for one in statements(one for rule in rules for one in rule.second):
+        trees = [one.condition] if isinstance(one, When) else []
+        trees += [one.value, *one.rates] if isinstance(one, Assign) else []
+        found |= {name for tree in trees for name in names(expr(tree))}
+    return found
 
 
 def _uses(it: Adaptation, name: str) -> bool:

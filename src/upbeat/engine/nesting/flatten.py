@@ -16,7 +16,7 @@ place in the order of the others, whatever couplings and paces there are. Anythi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -209,11 +209,11 @@ def flattened(scenario: Scenario, master: Master, span: Span | None = None) -> F
     parts as the others in a `MultiRate` coupling, but fewer inside a nested scenario.
     """
     closed = scenario.closed()
-    master = master.settled(closed)
     if not any(type(model) in (Nested, Adapted) for model in closed.units.values()):
+        master = master.settled(closed)
         return Flat(master.arranged(closed), master)
-    if isinstance(master.coupled, Adapting):
-        return _stacked(closed, master, master.coupled)
+    if isinstance(around := master.coupled, Adapting):
+        return _stacked(closed, master.settled(closed), around)
     return _Flattening(closed, master, span).flat()
 
 
@@ -319,26 +319,10 @@ class _Flattening:
         self._warnings: list[str] = []
 
     def flat(self) -> Flat:
-        waiting = [*reversed(self._first)]
-        while waiting:
-            unit = waiting.pop()
-            model = self._work.units[unit]
-            if type(model) not in (Nested, Adapted):
-                continue
-            assert isinstance(model, Nested)
-            path = self._work.path_of(unit)
-            try:
-                why, new = (
-                    self._unfold(unit, model) if isinstance(model, Adapted) else self._merge(unit, model)
-                )
-            except (Kept, CannotInline) as reason:
-                _check_inside(path, model)
-                self._notes.append(Note(path, False, str(reason)))
-                if model.adaptation is not None:
-                    self._notes += [replace(n, unit=f"{path}.{n.unit}") for n in model.flat.notes]
-            else:
-                self._notes.append(Note(path, True, why))
-                waiting += reversed(new)
+        # Blocks of adaptations are as if typed there: how events are dealt with is chosen when they are.
+        self._replace(self._first, Adapted)
+        self._settle()
+        self._replace(self._work.units, Nested)
         scenario = self._work.scenario()
         coupling, plain = self._master.coupled, as_jacobi(self._master.coupled)
         if self._rates:
@@ -354,6 +338,43 @@ class _Flattening:
             turns = tuple(unit for unit in self._all_turns() if unit not in scenario.added_units)
             master = replace(master, simultaneous=replace(master.simultaneous, order=turns))
         return Flat(master.arranged(scenario), master, tuple(self._notes))
+
+    def _settle(self) -> None:
+        """Leave nothing to be chosen in the master."""
+        ports = {f"{u}.{port}": chosen for u, given in self._ports.items() for port, chosen in given.items()}
+        scenario = self._work.scenario()
+        master = replace(self._master, ports=ports)
+        if self._turns_inside:
+            turns = tuple(unit for unit in self._all_turns() if unit not in scenario.added_units)
+            master = replace(master, simultaneous=replace(master.simultaneous, order=turns))
+        self._master = master.settled(scenario)
+        self._ports = {}
+        for name, chosen in self._master.ports.items():
+            unit, port = split(name)
+            self._ports.setdefault(unit, {})[port] = chosen
+
+    def _replace(self, units: Iterable[str], kind: type[Nested]) -> None:
+        """Put what is inside nested units of one kind in their place."""
+        waiting = [*reversed(tuple(units))]
+        while waiting:
+            unit = waiting.pop()
+            model = self._work.units[unit]
+            if type(model) is not kind:
+                continue
+            assert isinstance(model, Nested)
+            path = self._work.path_of(unit)
+            try:
+                why, new = (
+                    self._unfold(unit, model) if isinstance(model, Adapted) else self._merge(unit, model)
+                )
+            except (Kept, CannotInline) as reason:
+                _check_inside(path, model)
+                self._notes.append(Note(path, False, str(reason)))
+                if model.adaptation is not None:
+                    self._notes += [replace(n, unit=f"{path}.{n.unit}") for n in model.flat.notes]
+            else:
+                self._notes.append(Note(path, True, why))
+                waiting += reversed(new)
 
     def _merge(self, unit: str, model: Nested) -> tuple[str, list[str]]:
         """Put the units inside in the place of `unit`; says how."""
