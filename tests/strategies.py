@@ -28,6 +28,7 @@ from upbeat.adapt import (
     Stored,
     When,
 )
+from upbeat.engine.parallel.cores import Profile, sharing
 
 APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
 
@@ -569,3 +570,9 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
     except up.MasterError:
         reject()  # a reactive input that nobody can serve, a loop of whole numbers
     return made
+
+
+def shared_out(program: Any, models: Any, cores: int, profile: Profile | None = None) -> dict[str, Any]:
+    """Schedules for those steps of a program that are shared out."""
+    found = sharing(program, models, cores, profile)
+    return {block: shared.schedule for block, shared in found.items() if shared.schedule is not None}

@@ -213,7 +213,7 @@ bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coeffi
   return lane.error.status == 0 || fail(lane, Fault::Refused, Call::Set, unit, -1);
 }
 
-bool Machine::add_rollback() const {
+bool Machine::has_rollback() const {
   return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.save && unit.restore; });
 }
 

@@ -97,7 +97,7 @@ class Machine {
   bool restore(std::int32_t place);
 
   // Whether every unit can be set back; whether the states of all can be turned into bytes.
-  bool add_rollback() const;
+  bool has_rollback() const;
   bool packs() const;
 
   // How hard the solver of a unit has worked (see unit.h); false if it has none, or does not tell.

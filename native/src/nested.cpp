@@ -187,10 +187,10 @@ const char* Nested::message() {
 }
 
 upbeat_unit Nested::make(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings) {
-  const bool add_rollback = machine->add_rollback();
-  const bool packs = add_rollback && strings && machine->packs();
+  const bool rollback = machine->has_rollback();
+  const bool packs = rollback && strings && machine->packs();
   upbeat_unit table = Calls<Nested>::table(new Nested(std::move(machine), std::move(tables), start, strings));
-  if (add_rollback) Calls<Nested>::add_rollback(table);
+  if (rollback) Calls<Nested>::add_rollback(table);
   if (packs) Calls<Nested>::packs(table);
   table.due = Calls<Nested>::due;
   table.message = Calls<Nested>::message;

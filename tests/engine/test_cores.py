@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from strategies import shared_out
 from upbeat.engine.choose import Choice
 from upbeat.engine.native import machine as native
 from upbeat.engine.native.lower import lower
@@ -20,7 +21,6 @@ from upbeat.engine.parallel.cores import (
     core_notes_of,
     cores_here,
     on_cores,
-    shared_out,
 )
 from upbeat.engine.parallel.operations import operations
 from upbeat.engine.schedule import flaw

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from strategies import shared_out
 from upbeat.engine.native import machine as native
-from upbeat.engine.parallel.cores import shared_out
 from upbeat.engine.parallel.operations import operations
 from upbeat.master.program import Program
 from upbeat.units import ports

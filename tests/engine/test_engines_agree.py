@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -15,16 +16,16 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from shapes import REALS
-from strategies import experiments, on_engine
+from strategies import experiments, on_engine, shared_out
 from upbeat.core.abilities import why_fixed
 from upbeat.core.expr import evaluate, names
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.native import machine as native
-from upbeat.engine.parallel.cores import Profile, shared_out
+from upbeat.engine.parallel.cores import Profile
 from upbeat.engine.parallel.heuristic import planned
 from upbeat.engine.parallel.operations import loose, operations, schedule, tasks
 from upbeat.engine.schedule import Schedule, flaw
-from upbeat.master.dataflow import Flow, dependencies, reordered
+from upbeat.master.dataflow import Flow, dependencies
 from upbeat.master.program import Program
 
 ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
@@ -132,6 +133,27 @@ def test_both_engines_agree_on_inputs_set_by_hand(experiment: up.Experiment, dat
         for engine in ("interpret", "native")
     )
     assert interpreted == native_too
+
+
+def reordered(block: tuple, flow: Flow, key: Callable[[int], float]) -> tuple:
+    """The topological order of `block` that prefers instructions with a small `key(index)`."""
+    needed = dependencies(block, flow)
+    waiting = [len(before) for before in needed]
+    followers: list[list[int]] = [[] for _ in block]
+    for index, before in enumerate(needed):
+        for other in before:
+            followers[other].append(index)
+    ready = [(key(i), i) for i, count in enumerate(waiting) if count == 0]
+    heapq.heapify(ready)
+    order: list = []
+    while ready:
+        _, index = heapq.heappop(ready)
+        order.append(block[index])
+        for follower in followers[index]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(ready, (key(follower), follower))
+    return tuple(order)
 
 
 @thorough

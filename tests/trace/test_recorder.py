@@ -152,7 +152,7 @@ def test_memory_for_a_million_rows_of_ten() -> None:
 
 RESIDENT = """
 import sys
-from upbeat.trace.columns import TIME, Column, columns_of
+from upbeat.trace.columns import TIME, Column
 from upbeat.trace.events import EventKind, EventLog, Occurrence, UnknownEvent
 from upbeat.trace.files.csv import CsvSink
 from upbeat.trace.files.journal import JournalSink

@@ -327,12 +327,6 @@ class Wired:
 
     # -- the result
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing was changed but what inputs do between communication points."""
-        fresh = Wired(self.model)
-        return (self.into, self.out, self.inputs) == (fresh.into, fresh.out, fresh.inputs)
-
     def scenario(self) -> Scenario:
         """The unit and the blocks, with the ports of the adapted unit."""
         connections = {end: _given(cells) for end, cells in self.into.items()}

@@ -9,7 +9,7 @@ analysis). Nothing of this is listed by hand.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
@@ -240,27 +240,6 @@ def dependencies(block: Block, flow: Flow) -> list[set[int]]:
             readers.setdefault(resource, []).append(index)
         needed.append(before - {index})
     return needed
-
-
-def reordered(block: Block, flow: Flow, key: Callable[[int], float]) -> Block:
-    """The topological order of `block` that prefers instructions with a small `key(index)`."""
-    needed = dependencies(block, flow)
-    waiting = [len(before) for before in needed]
-    followers: list[list[int]] = [[] for _ in block]
-    for index, before in enumerate(needed):
-        for other in before:
-            followers[other].append(index)
-    ready = [(key(i), i) for i, count in enumerate(waiting) if count == 0]
-    heapq.heapify(ready)
-    order: list[Instruction] = []
-    while ready:
-        _, index = heapq.heappop(ready)
-        order.append(block[index])
-        for follower in followers[index]:
-            waiting[follower] -= 1
-            if waiting[follower] == 0:
-                heapq.heappush(ready, (key(follower), follower))
-    return tuple(order)
 
 
 # ----------------------------------------------------------------------------------------------------

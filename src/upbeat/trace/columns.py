@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from upbeat.core.errors import ModelError
 from upbeat.core.names import Labels
 from upbeat.core.plain import Fields
-from upbeat.core.ports import Kind, Port
+from upbeat.core.ports import Kind
 
 Cells = NDArray[np.float64]
 """A matrix (rows, 1 + columns) or one column of 8-byte cells, seen as doubles."""
@@ -113,12 +113,6 @@ def labels_of(numbers: NDArray[Any], items: tuple[str, ...]) -> tuple[NDArray[An
 
 
 TIME = Column("time", Kind.REAL, "s")
-
-
-def columns_of(name: str, port: Port) -> tuple[Column, ...]:
-    """The columns of a port recorded as `name`: one for a scalar, ``name[0]``, … for an array."""
-    names = [name] if port.size is None else [f"{name}[{cell}]" for cell in range(port.size)]
-    return tuple(Column(each, port.kind, port.unit, port.items) for each in names)
 
 
 class Pool:

@@ -71,7 +71,6 @@ BUILT_IN = {
 """The functions, and how many arguments each takes."""
 _OF_UNITS = {"do_step", "get_next_time_step", "elapsed", "last_execution_time", "save_state", "rollback"}
 _STEPPING = {"do_step", "get_next_time_step", "save_state", "rollback", "discard"}
-_ALONE = {"save_state", "rollback", "discard"}
 _TIMES = {"In": (), "MapIn": ("t", "H", "h", "dt"), "MapOut": ("t", "H", "h", "dt")}
 
 

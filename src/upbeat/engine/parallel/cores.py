@@ -271,14 +271,6 @@ def _alone(made: Parallel, crossing: float | None) -> str:
     )
 
 
-def shared_out(
-    program: Program, models: Mapping[str, Model], cores: int, profile: Profile | None = None
-) -> dict[str, Schedule]:
-    """Schedules for those steps of a program that are shared out."""
-    found = sharing(program, models, cores, profile)
-    return {block: shared.schedule for block, shared in found.items() if shared.schedule is not None}
-
-
 def on_cores(choice: Choice, wanted: EngineName, cores: int, models: Mapping[str, Model]) -> Choice:
     """The choice of engine, and what becomes of the cores. Asking for the interpreter as well is an error."""
     if choice.name == "interpret":

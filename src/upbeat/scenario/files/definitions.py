@@ -254,8 +254,8 @@ def isolated(model: Model, table: Table) -> Model:
 
 def isolation_table(model: Isolated) -> dict[str, Any]:
     """The keys that say what `model` is, besides the model inside."""
-    default_codes = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
-    told = {key: getattr(model, key) for key, value in default_codes.items() if getattr(model, key) != value}
+    defaults = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
+    told = {key: getattr(model, key) for key, value in defaults.items() if getattr(model, key) != value}
     return {"isolation": model.isolation, **told}
 
 

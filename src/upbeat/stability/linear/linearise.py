@@ -929,10 +929,6 @@ def reach(scenario: Scenario) -> float:
     return furthest or (0.0 if smooth(cells) else EXACTLY)
 
 
-def _exchanged(model: Model) -> bool:
-    return isinstance(model, Fmu) and model.interface_name == "model-exchange"
-
-
 def adaptive(scenario: Scenario, around: str = "") -> Iterator[tuple[str, float | None]]:
     """The units whose solver, as far as is known, chooses its own steps, and its tolerance, if it has one."""
     for unit, model in scenario.units.items():
