@@ -128,7 +128,7 @@ class Adapted(Nested):
                 short = key if port in own else key.removeprefix(f"{INSIDE}.")
                 model = model.with_values({short: value})
                 scenario = scenario.with_values({f"{INSIDE}.{short}": value})
-        return replace(self, scenario=scenario, model=model, adapts=self._adapts_with(values))
+        return replace(self, scenario=scenario, model=model).made_of(self._adapts_with(values))
 
 
 def adapted(
@@ -215,7 +215,7 @@ def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: 
         made = replace(made, engine=engine, flatten=flatten)
     assert hasattr(made, "instantiate")
     if isinstance(made, Nested):
-        return replace(made, adapts=(model, given))
+        return made.made_of((model, given))
     return made  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.blocks import Adapting
@@ -103,7 +103,7 @@ class Nested:
     master: Master
     engine: EngineName = "auto"
     flatten: bool = True
-    adapts: tuple[Model, Given] | None = field(default=None, compare=False, repr=False)
+    adapts: tuple[Model, Given] | None = field(default=None, init=False, compare=False, repr=False)
     """For files: the model and the adaptation that it was made of (see `upbeat.engine.nesting.adapted`)."""
 
     def __post_init__(self) -> None:
@@ -415,14 +415,20 @@ class Nested:
         adapts = self._adapts_with(values)
         coupling = self.master.coupling
         if not isinstance(coupling, Adapting):
-            return replace(self, scenario=self.scenario.with_values(values), adapts=adapts)
+            return replace(self, scenario=self.scenario.with_values(values)).made_of(adapts)
         # The units are those of the scenario, which may have been placed in processes since it was made.
         changed = replace(coupling.adaptation, units=self.scenario.units).with_values(values)
         starts = {port.name: port.start for port in changed.ports}
         inputs = tuple(replace(port, start=starts[port.name]) for port in self.scenario.inputs)
         scenario = self.scenario.with_parts(units=dict(changed.units), inputs=inputs)
         master = replace(self.master, coupling=replace(coupling, adaptation=changed))
-        return replace(self, scenario=scenario, master=master, adapts=adapts)
+        return replace(self, scenario=scenario, master=master).made_of(adapts)
+
+    def made_of(self, adapts: tuple[Model, Given] | None) -> Self:
+        """The same, for files: the model and the adaptation that it was made of."""
+        made = replace(self)
+        object.__setattr__(made, "adapts", adapts)
+        return made
 
     def _adapts_with(self, values: Mapping[str, Value | Sequence[Value]]) -> tuple[Model, Given] | None:
         """`adapts` with other values; None where these are no values of the model that was adapted."""
