@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
-from upbeat.adapt.library import KINDS
+from upbeat.engine.nesting.adapted import KINDS
 from upbeat.engine.packing import fingerprint
 from upbeat.units import wrapped
 

@@ -447,3 +447,11 @@ def test_a_step_by_a_formula_says_what_is_wrong() -> None:
         with pytest.raises(up.InvalidInput, match="the step of the solver follows from it"):
             run.set("f.tau", 0.01)
         run.set("f.k", 2.0)
+
+
+def test_a_derivative_that_is_told_where_it_begins_starts_without_a_kick() -> None:
+    still = up.blocks.pid(1.0, 0.0, 1.0, filter=0.01).with_values({"seen": -20.0})
+    t = both(up.Scenario({"c": still}, {"c.setpoint": "20", "c.measured": "20"}), 0.05, 0.2)
+    assert t["c.y"] == pytest.approx(np.zeros(5))
+    t = both(up.Scenario({"d": up.blocks.derivative(0.01, start=20.0)}, {"d.u": "20"}), 0.05, 0.2)
+    assert t["d.y"] == pytest.approx(np.zeros(5))

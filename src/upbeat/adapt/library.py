@@ -40,6 +40,8 @@ INSIDE = "unit"
 Given: TypeAlias = str | Mapping[str, Any]
 """An adaptation as people write it."""
 Cells = tuple[Expr, ...]
+Kinds: TypeAlias = Mapping[str, Callable[..., Any]]
+"""What makes adaptations, by name."""
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -64,10 +66,10 @@ _WORDS = re.compile(
 )
 
 
-def read(given: object) -> Asked:
-    """One adaptation from its text or table; says what is wrong with it, and near names."""
+def read(given: object, kinds: Kinds) -> Asked:
+    """One adaptation, of these kinds, from its text or table; says what is wrong with it, and near names."""
     if isinstance(given, str):
-        return _read_text(given)
+        return _read_text(given, kinds)
     if not isinstance(given, Mapping):
         raise ModelError(f'an adaptation is a text, "gain 2 on y", or a table, not {given!r}')
     table = dict(given)
@@ -78,10 +80,10 @@ def read(given: object) -> Asked:
     on = (on,) if isinstance(on, str) else on
     if not isinstance(on, (list, tuple)) or not all(isinstance(port, str) for port in on):
         raise ModelError(f'"on" is a port or a list of ports, not {on!r}')
-    return _checked(Asked(kind, tuple(on), table, f"{kind}{' on ' if on else ''}{', '.join(on)}"))
+    return _checked(Asked(kind, tuple(on), table, f"{kind}{' on ' if on else ''}{', '.join(on)}"), kinds)
 
 
-def _read_text(text: str) -> Asked:
+def _read_text(text: str, kinds: Kinds) -> Asked:
     if text.endswith(".sa"):
         return Asked("sa", (), {"file": text}, text)
     if found := _FORMULA.match(text):
@@ -97,14 +99,14 @@ def _read_text(text: str) -> Asked:
     if words["with"]:
         arguments = _values(words["with"], text)
     if words["value"]:
-        first = _first_argument(kind, text)
+        first = _first_argument(kind, text, kinds)
         if first in arguments:
             raise ModelError(
                 f"{text!r} says {first} twice, {words['value']} and {arguments[first]!r}: leave out one"
             )
         arguments = {first: _value(words["value"]), **arguments}
     on = tuple(port.strip().strip("`") for port in re.split(r",|\band\b", words["on"] or "") if port.strip())
-    return _checked(Asked(kind, on, arguments, text))
+    return _checked(Asked(kind, on, arguments, text), kinds)
 
 
 def _value(text: str) -> Any:
@@ -131,29 +133,25 @@ def _values(text: str, whole: str) -> dict[str, Any]:
     return found
 
 
-def _maker(kind: str, text: str) -> Callable[..., Any]:
-    if kind not in KINDS:
-        raise ModelError(
-            f"there is no adaptation {kind!r} (in {text!r}). {suggest(kind, KINDS, 'adaptations')}"
-        )
-    return KINDS[kind]
-
-
-def _keys(kind: str, text: str) -> dict[str, inspect.Parameter]:
+def _keys(kind: str, text: str, kinds: Kinds) -> dict[str, inspect.Parameter]:
     """The arguments of a kind besides the model, the wiring and the ports."""
-    found = dict(inspect.signature(_maker(kind, text)).parameters)
+    if kind not in kinds:
+        raise ModelError(
+            f"there is no adaptation {kind!r} (in {text!r}). {suggest(kind, kinds, 'adaptations')}"
+        )
+    found = dict(inspect.signature(kinds[kind]).parameters)
     return {key: parameter for key, parameter in found.items() if key not in ("work", "model", "on")}
 
 
-def _first_argument(kind: str, text: str) -> str:
-    found = list(_keys(kind, text))
+def _first_argument(kind: str, text: str, kinds: Kinds) -> str:
+    found = list(_keys(kind, text, kinds))
     if not found:
         raise ModelError(f"{text!r}: {kind} takes no value")
     return found[0]
 
 
-def _checked(asked: Asked) -> Asked:
-    keys = _keys(asked.kind, asked.text)
+def _checked(asked: Asked, kinds: Kinds) -> Asked:
+    keys = _keys(asked.kind, asked.text, kinds)
     for key in asked.arguments:
         if key not in keys:
             raise ModelError(
@@ -725,5 +723,3 @@ SIGNALS: dict[str, Callable[..., None]] = {
     "delayed": delayed,
 }  # fmt: skip
 """What stands between a unit and its ports."""
-KINDS: dict[str, Callable[..., Any]] = dict(SIGNALS)
-"""All adaptations by name: those of `SIGNALS`, and those that are about how a unit runs."""

@@ -29,7 +29,7 @@ from upbeat.adapt.adaptation import (
     When,
     own_time,
 )
-from upbeat.adapt.library import INSIDE, KINDS
+from upbeat.adapt.library import INSIDE
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, parse
@@ -457,4 +457,3 @@ RUNNING: dict[str, Callable[..., Any]] = {
     for made in (every, rate, average, fixed_step, lazy, step_delay, restart, crossing, replay)
 }
 """How a unit runs."""
-KINDS.update(RUNNING)

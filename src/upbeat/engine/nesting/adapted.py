@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from upbeat.adapt.adaptation import Adaptation
-from upbeat.adapt.library import INSIDE, KINDS, SIGNALS, Asked, Given, Wired, read
-from upbeat.adapt.running import Program
+from upbeat.adapt.library import INSIDE, SIGNALS, Asked, Given, Kinds, Wired, read
+from upbeat.adapt.running import RUNNING, Program
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
 from upbeat.core.names import resolve, split
@@ -91,11 +91,9 @@ def _nest(model: Model) -> Nested:
     return model
 
 
-KINDS.setdefault("iterate", iterate)
-KINDS.setdefault("solve", solve)
-KINDS.setdefault("sa", sa)
-KINDS.setdefault("as_discrete", as_discrete)
-KINDS.setdefault("as_continuous", as_continuous)
+_WHOLE = (iterate, solve, sa, as_discrete, as_continuous)
+KINDS: Kinds = {**SIGNALS, **RUNNING, **{made.__name__: made for made in _WHOLE}}
+"""All adaptations by name: between a unit and its ports, how it runs, and those that need a master inside."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,7 @@ def adapted(
         found = what
     else:
         raise ModelError(f"the first argument of adapted is a model or an Adaptation, not {what!r}")
-    waiting = [(given, read(given)) for given in adaptations]
+    waiting = [(given, read(given, KINDS)) for given in adaptations]
     while waiting:
         signals = []
         while waiting and waiting[0][1].kind in SIGNALS:
@@ -175,7 +173,7 @@ def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
     if type(model) is Adapted and model.model is not None and model.adapts is None:
         before, stacked, model = model.adaptations, model, model.model  # stacked adaptations are one
     work = Wired(model)
-    for k, one in enumerate((*(read(given) for given in before), *(one for _, one in asked))):
+    for k, one in enumerate((*(read(given, KINDS) for given in before), *(one for _, one in asked))):
         if stacked is not None and k == len(before):  # with the values that it has by now
             work.units.update(stacked.scenario.units)
             for port in stacked.scenario.inputs:
