@@ -565,8 +565,9 @@ def pid(
     I' = ki·(setpoint - measured), from `start`. D is kd times the derivative of c·setpoint - measured, with a
     `filter` of that time constant; it takes what it is the derivative of to have been 0 before the start,
     unless the state `seen` has another start value (``with_values({"seen": -20})``). `low` and `high`
-    limit y; then I also follows the limited output with the time constant `tracking` (kp/ki if not given), so that it does not wind up. With `every` it is
-    sampled: inputs are read, and y changes, at offset + k·every only.
+    limit y; then I also follows the limited output with the time constant `tracking` (kp/ki if not given), so
+    that it does not wind up. With `every` it is sampled: inputs are read, and y changes, at
+    offset + k·every only.
     """
     block = _Block(units, ("setpoint", "measured", "y"))
     parameters = {
