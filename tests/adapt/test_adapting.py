@@ -581,3 +581,19 @@ def test_a_loop_that_may_run_out_and_leave_its_unit_behind_is_refused() -> None:
         made(loop, WHOLE)
         made(replace(loop, exhausted="fail"))
     made(Loop(5, (SAVED, WHOLE, When("w.x > 1", (Break(),)), When("k < 4", (BACK,))), "k"))
+
+
+def test_outputs_of_a_mealy_one_have_what_in_makes_of_storage() -> None:
+    """In was left out where no input reaches an output, though it reads what the control has stored."""
+    made = Adaptation(
+        {"w": COUNTER},
+        (out("y"),),
+        in_rules=(Rule((Assign("i", "n"),)),),
+        control=(Step("w"), Assign("n", "n + 1")),
+        out_rules=(Rule((), (Assign("y", "i"),)),),
+        inputs=(Stored("i"),),
+        controls=(Stored("n"),),
+    )
+    for mealy, first in ((True, 1.0), (False, 0.0)):
+        trace = same_on_both(up.Scenario({"m": up.adapted(replace(made, mealy=mealy))}), until=0.3)
+        assert trace["m.y"].tolist() == [0.0, first, first + 1, first + 2]

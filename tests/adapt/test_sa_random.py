@@ -1,4 +1,5 @@
-"""Random adaptations: what is written out means itself, and both engines do the same, to the last bit."""
+"""Random adaptations: what is written out means itself, both engines do the same, and so does an independent
+interpreter (`reference_adaptation`), to the last bit."""
 
 from __future__ import annotations
 
@@ -10,7 +11,24 @@ import numpy as np
 import pytest
 
 import upbeat as up
+from reference_adaptation import plain, shown
 from strategies import on_engine
+from upbeat.adapt import (
+    Adaptation,
+    Assign,
+    Break,
+    Discard,
+    Local,
+    Loop,
+    Return,
+    Rollback,
+    Rule,
+    SaveState,
+    Statement,
+    Step,
+    Stored,
+    When,
+)
 from upbeat.adapt.sa.explicit import explicit
 from upbeat.adapt.sa.loading import Library, all_of
 from upbeat.adapt.sa.parsing import parse
@@ -127,3 +145,102 @@ def test_random_adaptations(seed: int, tmp_path: Path) -> None:
     for trace in traces[1:]:
         for name in ("s.out1", "s.out2"):
             assert np.array_equal(trace[name], traces[0][name], equal_nan=True), (seed, name)
+
+
+def same_as_the_reference(model: up.Nested, seed: int) -> None:
+    wave = up.Function(outputs={"y": "sin(7*time)", "z": "cos(5*time)"})
+    scenario = up.Scenario({"r": wave, "s": model}, {"s.in1": "r.y", "s.in2": "r.z"})
+    engine = ("interpret", "native")[seed % 2]
+    made = on_engine(engine, scenario)
+    trace = up.simulate(made, engine=engine, pace=0.1, until=1.0, coupling=up.GaussSeidel())
+    given = [{"in1": one, "in2": other} for one, other in zip(trace["r.y"], trace["r.z"], strict=True)]
+    assert model.adaptation is not None
+    found = shown(model.adaptation, trace["time"], given)
+    for name in ("out1", "out2"):
+        assert [one[name] for one in found] == trace[f"s.{name}"].tolist(), (seed, name)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_texts_mean_what_the_six_functions_say(seed: int, tmp_path: Path) -> None:
+    file = tmp_path / "drawn.sa"
+    file.write_text(Drawn(seed).text())
+    same_as_the_reference(up.read_sa(file, {"a": plain("u", "x"), "b": plain("vw", "y")}), seed)
+
+
+class Statements(Drawn):
+    """An adaptation, drawn as data: with branches that assign inputs, leave, save, set back and discard."""
+
+    names = ("p", "q", "i", "o", "a.x", "b.y", "in1", "t", "H")
+
+    def assign(self) -> Statement:
+        to = self.turn.choice(("p", "q", "p", "q", "a.u", "b.w", "b.v"))
+        rates = (self.value(["p", "0.5"], 1),) if to == "a.u" and self.turn.random() < 0.5 else ()
+        return Assign(to, self.value(list(self.names)), rates)
+
+    def some(self, depth: int, *, loop: bool) -> tuple[Statement, ...]:
+        found: list[Statement] = []
+        for _ in range(self.turn.randrange(1, 4)):
+            roll = self.turn.random()
+            if roll < 0.5 or depth == 0:
+                found.append(self.assign())
+            elif roll < 0.75:
+                other = self.some(depth - 1, loop=loop) if self.turn.random() < 0.5 else ()
+                found.append(When(self.chance(), self.some(depth - 1, loop=loop), other))
+            elif roll < 0.85:
+                found.append(Loop(2, self.some(depth - 1, loop=True), until=self.chance()))
+            elif roll < 0.9 and loop:
+                found.append(When(self.chance(), (Break(),)))
+            elif roll < 0.95:
+                found.append(When(self.chance(), (Return(),)))
+            else:
+                unit = self.turn.choice("ab")
+                found += [SaveState(unit), Step(unit, by="H/2"), Rollback(unit)]
+        return tuple(found)
+
+    def chance(self) -> str:
+        one, other = (self.value(list(self.names), 1) for _ in range(2))
+        return f"{one} {self.turn.choice(('<', '>='))} {other}"
+
+    def adaptation(self) -> Adaptation:
+        steps: tuple[Statement, ...] = (Step("a"), *self.some(1, loop=False), Step("b"))
+        if self.turn.random() < 0.4:
+            part = (Step("a", "at", "H/3"), *self.some(1, loop=True), Assign("at", "at + H/3"))
+            steps = (Step("b"), Local("at", "t"), Loop(3, part))
+        end = self.turn.choice(
+            (
+                (),
+                (Return(),),
+                (Local("made", 0.0), Step("b", "t + H", "H/4", "made"), Return("H - made")),
+                (When("H > 0.06", (Discard("H/2"),)),),
+            )
+        )
+        start = up.Port("K", up.Causality.PARAMETER, start=(0.75,))
+        outer = [up.Port(name, up.Causality.INPUT) for name in ("in1", "in2")]
+        outer += [up.Port(name, up.Causality.OUTPUT) for name in ("out1", "out2")]
+        stored = ["p", "q", "i"]
+        return Adaptation(
+            {"a": plain("u", "x"), "b": plain("vw", "y")},
+            (*outer, start),
+            {"b.v": "2*a.x"},
+            in_rules=(
+                Rule((Assign("i", self.value(["in1", "i"])),), (Assign("a.u", self.value(stored)),)),
+                Rule((), (Assign("b.w", self.value([*stored, "dt", "h"])),)),
+                Rule((Assign("j", "in2"),), (Assign("b.w", "j"),), f"in2 > {self.value(['p', 'in1'], 1)}"),
+            ),
+            control=(*self.some(2, loop=False), *steps, *self.some(1, loop=False), *end),
+            out_rules=(
+                Rule((Assign("o", self.value(["a.x", "b.y", "o", "h"])),), (Assign("out1", "o"),)),
+                Rule((), (Assign("out2", self.value(["o", *stored])),)),
+            ),
+            inputs=(Stored("i", 0.2), Stored("j")),
+            controls=(Stored("p", 0.1), Stored("q", "K")),
+            outputs=(Stored("o", 0.3),),
+            reactive=self.turn.choice((True, False)),
+            mealy=self.turn.random() < 0.5,
+            delayed=frozenset(unit for unit in "ab" if self.turn.random() < 0.2),
+        )
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_statements_mean_what_the_six_functions_say(seed: int) -> None:
+    same_as_the_reference(up.adapted(Statements(seed).adaptation()), seed)

@@ -20,8 +20,12 @@ Where the inner units form an algebraic loop there is no such order, and Out sho
 The conditions of all rules of a list are evaluated before any of its first parts is run (by In, and by
 MapOut); which ones held is kept, and says which second parts run (in MapIn, and in Out).
 
+At the start time In (not of a delayed one), MapIn and MapOut are run once before `init`. The inputs are then
+those of the first step: with a coupling that gives inputs at the end of a step (`GaussSeidel`), these.
+
 Names in expressions: a port or a variable by its name, ports of inner units as ``unit.port``; an output of
-an inner unit is the one that was read last. Besides, everywhere but in In: `t`, the time at the start of the
+an inner unit is the one that was read last, be it for outputs at a time.
+Besides, everywhere but in In: `t`, the time at the start of the
 step (in outputs: the present one), and `H`, the size of the step of the adapted unit (in outputs: of the last
 one, 1 before the first); in MapIn and MapOut: `h`, the size of the step of the inner unit, and `dt`, how long
 after `t` it starts.
@@ -143,8 +147,8 @@ class Step:
 
     MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; an input that
     `control` has assigned before, in the same step of the adapted unit, keeps that instead. Then the unit is
-    advanced; one that is `delayed` with the inputs that were found for its step before this one. Its outputs
-    are read, and MapOut is called. The size of the step that it has made goes to the variable `to`: less than
+    advanced; one that is `delayed` with the inputs that were found for its step before this one, held. Its
+    outputs are read, and MapOut is called. The size of the step that it has made goes to the variable `to`: less than
     `by` if the unit stops early, which it may do only if there is such a variable. A step of no length is
     none: the unit stays where it is, and its outputs are read.
     """
@@ -603,23 +607,32 @@ def traced(
     yield from run(code, set())
 
 
-def _left_behind(found: Iterable[Statement], behind: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The inner units that are certainly set back, and have made no step since, where these statements come
-    to their end."""
-    for one in found:
-        match one:
-            case Rollback():
-                behind |= {one.unit}
-            case Step():
-                behind -= {one.unit}
-            case Loop():
-                behind = _left_behind(one.body, behind)
-            case When():
-                ways = [_left_behind(way, behind) for way in (one.then, one.orelse) if not _ends(way)]
-                behind = frozenset.intersection(*ways) if ways else frozenset()
-            case Break() | Return() | Discard():
-                return frozenset()
-    return behind
+def _left_behind(body: tuple[Statement, ...]) -> frozenset[str]:
+    """The inner units that a round of a loop certainly sets back to where they were before it, and that have
+    made no step since, where it comes to its end."""
+    moved: set[str] = set()
+    later: set[str] = set()  # whose state was kept when they had moved
+
+    def run(found: Iterable[Statement], behind: frozenset[str]) -> frozenset[str]:
+        for one in found:
+            match one:
+                case SaveState():
+                    later.update({one.unit} & moved)
+                case Rollback():
+                    behind |= {one.unit} - later
+                case Step():
+                    moved.add(one.unit)
+                    behind -= {one.unit}
+                case Loop():
+                    behind = run(one.body, behind)
+                case When():
+                    ways = [run(way, behind) for way in (one.then, one.orelse) if not _ends(way)]
+                    behind = frozenset.intersection(*ways) if ways else frozenset()
+                case Break() | Return() | Discard():
+                    return frozenset()
+        return behind
+
+    return run(body, frozenset())
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -909,10 +922,10 @@ class _Check:
             inside = list(statements(one.body))
             left = one.until is not None or any(map(breaks, one.body))
             left = left or any(isinstance(i, Return | Discard) for i in inside)
-            later = every[place + 1 + len(inside) :]
-            if not left or any(isinstance(i, Discard) for i in later):
+            others = [*every[:place], *every[place + 1 + len(inside) :]]
+            if not left or any(isinstance(i, Discard) for i in others):
                 continue
-            stepped = {i.unit for i in later if isinstance(i, Step)}
+            stepped = {i.unit for i in others if isinstance(i, Step)}  # then these are trials
             for unit in sorted(_left_behind(one.body) - stepped):
                 self._found.append(
                     f"control: a Loop sets '{unit}' back at the end of a round; if it is not left in any of "

@@ -457,8 +457,15 @@ class _Level:
 
     @property
     def _taken(self) -> bool:
-        """Whether outputs follow inputs of the same instant, so that they need In."""
-        return any(self.it.direct.values())
+        """Whether outputs need In: they follow inputs of the same instant, or In makes something else of what
+        is stored than it did before the last step."""
+        it = self.it
+        given = {name for port in it.ports for name in cell_names(port.name, port.size)}
+        reads = {name for rule in it.in_rules for name in names(expr(rule.condition))}
+        for one in statements(part for rule in it.in_rules for part in rule.first):
+            if isinstance(one, Assign | When):
+                reads |= names(expr(one.value if isinstance(one, Assign) else one.condition))
+        return any(it.direct.values()) or (it.mealy and not reads <= given)
 
     @property
     def _stands(self) -> bool:
