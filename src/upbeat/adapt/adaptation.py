@@ -148,9 +148,9 @@ class Step:
     MapIn is called with ``h = by`` and ``dt = start - t``, and connections are followed; an input that
     `control` has assigned before, in the same step of the adapted unit, keeps that instead. Then the unit is
     advanced; one that is `delayed` with the inputs that were found for its step before this one, held. Its
-    outputs are read, and MapOut is called. The size of the step that it has made goes to the variable `to`: less than
-    `by` if the unit stops early, which it may do only if there is such a variable. A step of no length is
-    none: the unit stays where it is, and its outputs are read.
+    outputs are read, and MapOut is called. The size of the step that it has made goes to the variable `to`:
+    less than `by` if the unit stops early, which it may do only if there is such a variable. A step of no
+    length is none: the unit stays where it is, and its outputs are read.
     """
 
     unit: str
