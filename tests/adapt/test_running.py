@@ -233,6 +233,34 @@ def test_a_lazy_unit_is_not_called_while_nothing_changes() -> None:
     assert called < next(Counting.calls) <= 24
 
 
+@pytest.mark.parametrize("around", [(), ("rate 2",), ("gain 2 on y",)])
+def test_lazy_does_not_stop_what_moves_by_itself(around: tuple[str, ...]) -> None:
+    """x' = (2 - x)/0.5 under a constant input: not called, it would stand still without a word."""
+    with pytest.raises(up.UpbeatError, match=r"has states \(x\).*longest"):
+        up.adapted(LAG, *around, "lazy on u")
+    with pytest.raises(up.UpbeatError, match="depends on time"):
+        up.adapted(up.Function(["u"], {"y": "u + time"}), "lazy on u")
+    made = up.adapted(LAG, "lazy on u with longest = 0.5")
+    trace = both(up.Scenario({"m": made}, {"m.u": "2"}), pace=0.1)
+    assert trace["m.y"][-1] == pytest.approx(2 - 2 * math.exp(-2 * 1.6), abs=3e-3)  # called last at 1.6
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        up.adapted(LAG, "every 1e-9"),
+        up.adapted(LAG, "sample 1e-9 on y"),
+        up.PythonUnit(lambda name, start, parameters: None, outputs=["q"], sample_time=1e-9),
+    ],
+)
+def test_a_rate_that_never_ends_is_refused(unit: Any) -> None:
+    made = up.experiment(up.Scenario({"m": unit}), step=0.1, until=1.0)
+    with pytest.raises(up.UpbeatError, match=r"'m.*' runs every 1e-09 s, which is 1e\+08 times in a comm"):
+        made.plan  # noqa: B018
+    with pytest.raises(up.UpbeatError, match="1e-12 or more"):
+        up.adapted(LAG, "every 1e-300")
+
+
 def test_a_loop_is_broken_by_a_delay_of_a_step() -> None:
     """a = 0.5·b + 1, b = a: solved at once a = 2; one step late, a = 2 - 0.5**k."""
     half = up.Function(["u"], {"y": "0.5*u + 1"})
@@ -456,7 +484,7 @@ ONES = (
     "rate 3",
     "average on y with steps = 2",
     "fixed_step 0.04",
-    "lazy on u with tolerance = 0.01",
+    "lazy on u with tolerance = 0.01, longest = 0.2",
     "step_delay",
     "restart on u with jump = 0.3",
     "every 0.07",

@@ -32,14 +32,20 @@ from upbeat.adapt.adaptation import (
 from upbeat.adapt.library import INSIDE
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, parse
+from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, names, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
+from upbeat.scenario.scenario import Scenario
+from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.ode import Function, Ode, equations_of
 from upbeat.units.wrapped import Replayed, Resampled
 
 MAX_STEPS = 1_000_000
 """Of a unit in one step around it."""
+
+
+SHORTEST = 1e-12
+"""Of periods, in seconds: a shorter one is lost when it is added to times."""
 
 
 @dataclass
@@ -193,6 +199,8 @@ def every(model: Model, seconds: float) -> Model:
     """The unit runs at a rate of its own, whatever the communication step is: it is told its inputs, and
     its outputs change, every so many seconds."""
     period = _positive("seconds", seconds)
+    if period < SHORTEST:
+        raise ModelError(f"seconds must be {SHORTEST:g} or more, not {seconds!r}")
     own = getattr(model, "sampled", None)
     return Resampled(model, period) if own is None else own(period)
 
@@ -235,7 +243,7 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     work.ports = tuple(port for port in work.ports if port.name not in hidden)
     work.number()
     means = {cell: f"m{n}" for n, cell in enumerate(cells)}
-    names = {cell: f"a{n}" for n, cell in enumerate(cells)}
+    sums = {cell: f"a{n}" for n, cell in enumerate(cells)}
     control: list[Statement] = []
     if exact:
         # What is left of the step before is drained in this one, so that nothing piles up.
@@ -248,14 +256,14 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
         body += [Step(INSIDE, apply(Op.ADD, Name("t"), apply(Op.MUL, Name("n"), part)), part)]
         body += [
             Assign(
-                names[cell],
-                apply(Op.ADD, Name(names[cell]), apply(Op.ADD, Name(f"l{n}"), Name(f"{INSIDE}.{cell}"))),
+                sums[cell],
+                apply(Op.ADD, Name(sums[cell]), apply(Op.ADD, Name(f"l{n}"), Name(f"{INSIDE}.{cell}"))),
             )
             for n, cell in enumerate(cells)
         ]
-        control += [Assign(names[cell], 0.0) for cell in cells]
+        control += [Assign(sums[cell], 0.0) for cell in cells]
         control += [Loop(count, tuple(body), index="n")]
-        control += [Assign(means[cell], f"{names[cell]}/{2 * count}") for cell in cells]
+        control += [Assign(means[cell], f"{sums[cell]}/{2 * count}") for cell in cells]
     if start is not None and (isinstance(start, bool) or not isinstance(start, (int, float))):
         raise ModelError(f"start must be a number, not {start!r}")
     first = tuple(
@@ -308,13 +316,18 @@ def lazy(
 ) -> Program:
     """The unit is called only when one of these inputs (all, if none is named) has changed by more than
     `tolerance`, or `longest` seconds have passed; until then it stays where it is, and shows what it
-    showed."""
+    showed. So one that moves by itself needs `longest`."""
     work = _Passing(model)
     watched = [cell for cell in work.into if not on or cell.partition("[")[0] in on]
     known = [port.name for port in work.ports if port.causality is Causality.INPUT]
     for name in on:
         if name not in known:
             raise ModelError(f"there is no input '{name}'. {suggest(name, known, 'inputs')}")
+    if longest is None and (why := _moves(model)):
+        raise ModelError(
+            f"{why}, and lazy stops it while its inputs stand still: say how long it may wait, with "
+            "longest = …, or leave lazy to units that only answer to their inputs"
+        )
     if not watched and longest is None:
         raise ModelError("it has no inputs to wait for: say how long it may wait, with longest = …")
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not tolerance >= 0.0:
@@ -345,6 +358,24 @@ def lazy(
     return work.adaptation(
         control, name="lazy", given=given, controls=(*storage, Stored("called")), init=first, mealy=False
     )
+
+
+def _moves(model: Model) -> str:
+    """Why a unit changes while its inputs stand still, if its equations say so."""
+    inside = getattr(model, "adapts", None)
+    if inside is not None:
+        return _moves(inside[0])
+    nested = getattr(model, "scenario", None)
+    if isinstance(nested, Scenario):
+        return next((why for inner in nested.units.values() if (why := _moves(inner))), "")
+    equations = getattr(model, "equations", None)
+    if not isinstance(equations, Equations):
+        return ""
+    if equations.states:
+        return f"it has states ({', '.join(state.port.name for state in equations.states)})"
+    cells = [cell for output in equations.outputs for cell in output.definition.cells]
+    cells += [cell for one in equations.locals for cell in one.cells]
+    return "it depends on time" if any(TIME in names(cell) for cell in cells) else ""
 
 
 def step_delay(model: Model) -> Program:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
 from upbeat.core.ports import Causality, Kind
+from upbeat.core.time import Span
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import is_held
 from upbeat.master.paces.pace import Pace, nominal_step, retries
@@ -16,9 +17,12 @@ from upbeat.scenario.events.watcher import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import StepLog
+from upbeat.units.discrete.converters import Converter
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.process import bare
 
+MAX_CALLS = 1_000_000
+"""Of a unit in a communication step."""
 MAX_NAMES = 4
 """So many inputs are named."""
 
@@ -95,6 +99,22 @@ def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
         + ", at another rate with another step: if its code has a rate of its own, give it a sample_time"
         for rate, units in found.items()
     ]
+
+
+def check_rates(pace: Pace, closed: Scenario, span: Span | None) -> None:
+    """Raise a `MasterError` that names a unit which would be called too often in a communication step."""
+    around = nominal_step(pace) or (None if span is None else span.stop - span.start)
+    for unit, model in closed.units.items() if around else ():
+        inner = bare(model)
+        period = getattr(inner, "every", None) or getattr(inner, "sample_time", None)
+        if isinstance(inner, Converter):
+            period = next((port.initial[0] for port in inner.ports if port.name == "every"), None)
+        if around and isinstance(period, (int, float)) and 0.0 < period < around / MAX_CALLS:
+            raise MasterError(
+                f"'{path_of(closed, unit)}' runs every {period:g} s, which is {around / period:.3g} times "
+                f"in a communication step of {around:g} s, and {MAX_CALLS:,} are the most: choose a longer "
+                "period or shorter steps"
+            )
 
 
 def varied_rate(closed: Scenario, steps: StepLog) -> list[str]:

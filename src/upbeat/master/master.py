@@ -14,7 +14,7 @@ from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, idle, instants, without
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
-from upbeat.master.held import check_abilities, held_inputs, lost_between, without_rate
+from upbeat.master.held import check_abilities, check_rates, held_inputs, lost_between, without_rate
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import (
     fallen,
@@ -127,6 +127,7 @@ class Master:
         `driven`: what happens at an instant is done micro-step by micro-step, from outside. `inside` another
         program: inputs may still come from there when this one has started. `span`: of the run, if known.
         """
+        check_rates(self.pace, closed, span)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
         fewer = fitted(closed, self.approximated) if self.approximated.derivatives else {}
         still = dict.fromkeys(rates_fed(closed), Hold())
