@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
+from upbeat.extend import Proposal, Read, Span, State
 
 MOST = {"a": 0.03, "b": 0.05, "c": np.inf}
 STEP, UNTIL = 0.1, 0.3
@@ -78,14 +79,16 @@ def _moved(trajectory: tuple[float, ...], h: float) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class Times(up.Fixed):
+class Times:
     """Steps that end at given times."""
 
-    times: tuple[float, ...] = ()
+    times: tuple[float, ...]
 
-    def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
-        proposal, after = super().propose(state, t, limit, read)
-        return proposal._replace(until=min(time for time in self.times if time > t)), after
+    def begin(self, span: Span) -> State:
+        return ()
+
+    def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
+        return Proposal(min(time for time in self.times if time > t), "given"), state
 
 
 def units(back: dict[str, bool], limits: dict[str, float]) -> dict[str, up.Model]:
@@ -137,7 +140,7 @@ def fixed(times: np.ndarray, inputs: str) -> np.ndarray:
     never = dict.fromkeys(MOST, np.inf)
     trace = up.simulate(
         flat(dict.fromkeys(MOST, True), never),
-        pace=Times(STEP, tuple(map(float, times))),
+        pace=Times(tuple(map(float, times))),
         until=UNTIL,
         inputs=inputs,
     )

@@ -170,6 +170,17 @@ def test_a_master_of_ones_own_has_no_words() -> None:
         file_of(up.experiment(DECAY, pace=Own(0.1), until=1.0))
 
 
+def test_methods_on_top_of_a_built_in_pace_that_nobody_would_call_are_refused() -> None:
+    class Shorter(up.Fixed):
+        def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
+            raise AssertionError
+
+    with pytest.raises(
+        up.InvalidInput, match=r"Shorter\.propose would never be called.*not derived from Fixed"
+    ):
+        up.simulate(DECAY, pace=Shorter(0.1), until=1.0)
+
+
 def test_load_overrules_what_the_file_says(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     up.write_scenario(up.experiment(DECAY, pace=0.1, until=2.0, out="r.csv"), path)

@@ -210,9 +210,24 @@ Pace = Proposes | Writes
 def written(pace: Pace, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
     """The blocks of a pace; of one in Python, those that call it."""
     if isinstance(pace, Writes):
+        _check_overrides(pace)
         return pace.write(steps, blocks, wiring)
     ready, known = pace.prepare(blocks, wiring) if isinstance(pace, Prepares) else (blocks, pace)
     return ready, Called(known, steps).written
+
+
+def _check_overrides(pace: Writes) -> None:
+    """A class on top of a built-in pace may not have methods that nobody would call."""
+    for kind in type(pace).__mro__:
+        if "write" in vars(kind):
+            return
+        if own := sorted({"begin", "propose", "review", "note", "anew"} & vars(kind).keys()):
+            base = next(base for base in type(pace).__mro__ if "write" in vars(base)).__name__
+            raise InvalidInput(
+                f"{kind.__name__}.{own[0]} would never be called: the steps of {base} are blocks of the "
+                f"program. Make {kind.__name__} a pace of its own, not derived from {base}, with `begin` and "
+                "`propose` (see docs/extending.md)"
+            )
 
 
 ROOM = 64
