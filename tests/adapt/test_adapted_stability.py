@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.linalg import expm
 import upbeat as up
 from adaptations import inp, out, passing, rated
 from upbeat.adapt import Adaptation, Assign, Rule, Step, Stored
+from upbeat.core.ports import Kind
 
 MASS = up.Ode({"x": "v", "v": "-x - 0.1*v + F"}, inputs=["F"], outputs=["x"], start={"x": 1.0})
 SPRING = up.Function(inputs=["x"], outputs={"f": "-5*x"})
@@ -108,3 +110,114 @@ def test_several_steps_inside() -> None:
         row = decay * row + (1.0 - decay) * value
     by_hand[2] = row
     np.testing.assert_allclose(spectrum(found.matrix), spectrum(by_hand), rtol=1e-5)
+
+
+# What is stored and changes by itself.
+
+GAIN = 0.9048375  # of a step of 0.1 s of x' = u - x, by the classical Runge-Kutta method
+
+
+def scheduled(
+    update: str | dict[str, str], gain: str, *, start: float = 0.0, loop: float = 8.0, kind: Kind = Kind.REAL
+) -> up.Scenario:
+    """x' = u - x with the feedback -`loop`·x, which is multiplied with a gain made of stored variables."""
+    updates = {"n": update} if isinstance(update, str) else update
+    lag = up.Ode({"x": "u - x"}, start={"x": 0.01}, inputs=["u"], outputs={"y": "x"})
+    adapted = Adaptation(
+        {"p": lag},
+        (inp("u"), out("y")),
+        in_rules=(Rule((Assign("s", "u"),), (Assign("p.u", f"({gain})*s"),)),),
+        control=(*(Assign(to, value) for to, value in updates.items()), Step("p")),
+        out_rules=(Rule((Assign("o", "p.y"),), (Assign("y", "o"),)),),
+        inputs=(Stored("s"),),
+        outputs=(Stored("o"),),
+        controls=tuple(Stored(name, start, kind) for name in updates),
+        mealy=False,
+    )
+    return up.Scenario({"m": up.adapted(adapted)}, {"m.u": f"{-loop}*m.y"})
+
+
+@pytest.mark.parametrize(
+    ("update", "gain", "start"),
+    [
+        ("1 - n", "1 + 3*n", 0.0),
+        ("1 - n", "1 + 3*n", 1.0),
+        ("-n", "2.5 - 1.5*n", 1.0),
+        ("0.5*n + 2", "n", 1.0),
+        ("0.99*n + 0.05", "n", 0.1),
+        ("min(n + 0.1, 4)", "n", 0.0),
+        ("n + 0.001", "4*round(n) - 3", 1.0),
+        ({"n": "1 - m", "m": "1 - m"}, "1 + 3*n", 0.0),
+        ("n + 1", "4 if mod(n, 7) > 5 else 1", 0.0),
+        ("0.99*n + 0.05 + 0*s", "n", 0.1),
+    ],
+)
+def test_a_gain_that_changes_by_itself_decides_nothing_at_the_start(
+    update: Any, gain: str, start: float
+) -> None:
+    found = up.stability_of(scheduled(update, gain, start=start), step=0.1, scan=False)
+    assert found.verdict == "undecided"
+    assert found.local
+
+
+def test_who_changes_it_is_named() -> None:
+    found = up.stability_of(scheduled("0.99*n + 0.05", "n", start=0.1), step=0.1, scan=False)
+    assert "the adaptation changes m.n (register) by 0.0485 in a step, by itself" in str(found)
+    flips = scheduled("not n", "4 if n else 1", start=False, kind=Kind.BOOLEAN)
+    assert "from step to step" in str(up.stability_of(flips, step=0.1, scan=False))
+
+
+def test_the_time_as_a_factor() -> None:
+    found = up.stability_of(scheduled("n", "0.01*t", loop=2.0), step=0.1, scan=False)
+    assert found.verdict == "undecided"
+    assert "a factor in the adaptation of 'm' changes with the time" in str(found)
+
+
+@pytest.mark.parametrize(("loop", "verdict"), [(2.0, "stable"), (8.0, "unstable")])
+def test_where_all_that_is_stored_rests_too(loop: float, verdict: str) -> None:
+    """n settles at 5: the matrix is diag(0.99, a - (1 - a)·5·loop)."""
+    scenario = scheduled("0.99*n + 0.05", "n", start=0.1, loop=loop)
+    found = up.stability_of(scenario, step=0.1, scan=False, at="rest")
+    expected = max(0.99, abs(GAIN - (1.0 - GAIN) * 5.0 * loop))
+    assert (found.verdict, found.local) == (verdict, True)
+    assert found.spectral_radius == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("update", "radius", "verdict"),
+    [("0.97*n + 1", 0.97, "stable"), ("1.1*n + 1", 1.1, "unstable"), ("1 - n", 1.0, "undecided")],
+)
+def test_what_is_only_added_has_its_eigenvalue(update: str, radius: float, verdict: str) -> None:
+    lag = up.Ode({"x": "u - x"}, start={"x": 0.01}, inputs=["u"], outputs={"y": "x"})
+    added = Adaptation(
+        {"p": lag},
+        (inp("u"), out("y")),
+        in_rules=(Rule((Assign("s", "u"),), (Assign("p.u", "s + n"),)),),
+        control=(Assign("n", update), Step("p")),
+        out_rules=(Rule((Assign("o", "p.y"),), (Assign("y", "o"),)),),
+        inputs=(Stored("s"),),
+        outputs=(Stored("o"),),
+        controls=(Stored("n"),),
+        mealy=False,
+    )
+    scenario = up.Scenario({"m": up.adapted(added)}, {"m.u": "-2*m.y"})
+    judged_now = up.stability_of(scenario, step=0.1, scan=False)
+    assert judged_now.verdict == verdict
+    assert judged_now.spectral_radius == pytest.approx(radius, rel=1e-9)
+
+
+@pytest.mark.parametrize(("value", "verdict"), [("4.0", "unstable"), ("1.0", "stable"), ("10*H", "stable")])
+def test_what_is_the_same_in_all_steps_is_a_constant(value: str, verdict: str) -> None:
+    found = up.stability_of(scheduled(value, "n", start=0.5), step=0.1, scan=False)
+    assert (found.verdict, found.local) == (verdict, False)
+
+
+def test_an_input_that_nobody_has_set_yet(tmp_path: Path) -> None:
+    file = tmp_path / "periodic.sa"
+    file.write_text(
+        'semantic adaptation delayed moore A a\nfor inner fmu P p at "p.fmu" with input ports u with output '
+        "ports y\ninput ports u\noutput ports y <- p.y\nperiodic every 0.5\n"
+    )
+    lag = up.Ode({"x": "u - x"}, inputs=["u"], outputs={"y": "x"})
+    scenario = up.Scenario({"m": up.read_sa(file, {"p": lag})}, {"m.u": "1"})
+    assert up.stability_of(scenario, step=0.1, scan=False).verdict == "undecided"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
@@ -91,6 +92,8 @@ class Entry(NamedTuple):
     """Whether it is a state of a unit; otherwise an input that is held inside, or a register."""
     loop: str = ""
     """The iteration that determines it anew in every step, in words, if there is one."""
+    stored: bool = False
+    """Whether it is a variable of an adaptation; if it is its `own`, too, no signal changes it."""
 
 
 class LinearUnit(Protocol):
@@ -381,6 +384,8 @@ class Extended:
     """Whether each entry is a state of a unit, at whatever depth."""
     loops: tuple[str, ...]
     """The iteration that determines each entry anew in every step, in words; mostly there is none."""
+    stored: tuple[bool, ...]
+    """Whether each entry is a variable of an adaptation."""
 
     @property
     def size(self) -> int:
@@ -390,16 +395,19 @@ class Extended:
 def extended(
     program: Program, models: Mapping[str, Model], steps: Iterable[Block],
     entries: Mapping[str, Sequence[Entry]], called: Mapping[str, str], shown: Iterable[int] = (),
+    stored: Mapping[int, bool] = MappingProxyType({}),
 ) -> Extended:  # fmt: skip
     """The extended state of `steps`, any of which may come next; `entries` are those of units, `called` names
-    the units themselves. The cells `shown` are looked at by others, too."""
+    the units themselves. The cells `shown` are looked at by others, too. Those of variables of adaptations
+    are `stored`, with whether these change them by themselves: then they are states as those of units."""
     steps = tuple(steps)
     flow = DataFlow(program.layout, models)
     reads = {read for step in steps for read in flow.block((*step, *program.instant)).reads}
     live = {r[1] for r in reads if isinstance(r, tuple) and r[0] == "cell"} | set(shown)
     held = {r[1:] for r in reads if isinstance(r, tuple) and r[0] == "input"}
     warned = {doubt.register + k for doubt in program.doubts for k in range(3)}  # nothing depends on these
-    signals = signal_cells(program, models) - warned
+    alone = {cell for cell, by_itself in stored.items() if by_itself}
+    signals = (signal_cells(program, models) - warned) | alone
     kept = tuple(sorted(cell for cell in live & signals if program.layout.of(cell).kind is Kind.REAL))
     degrees: dict[tuple[str, str], int] = {}
     for instruction in program.instructions():
@@ -428,10 +436,13 @@ def extended(
         name = program.layout.name(cell)
         names.append(f"{name} (register)")
         ports.append(name.partition("′")[0])
-    own = [one.own for _, one in carried] + [False] * (len(inputs) + len(kept))
+    own = [one.own for _, one in carried] + [False] * len(inputs) + [cell in alone for cell in kept]
+    variables = [one.stored for _, one in carried] + [False] * len(inputs) + [cell in stored for cell in kept]
     repeated = {cell: what for step in steps for cell, what in _iterated(step, sizes_of(models))}
     loops = [one.loop for _, one in carried] + [""] * len(inputs) + [repeated.get(cell, "") for cell in kept]
-    return Extended(states, inputs, kept, tuple(names), tuple(ports), tuple(own), tuple(loops))
+    return Extended(
+        states, inputs, kept, tuple(names), tuple(ports), tuple(own), tuple(loops), tuple(variables)
+    )
 
 
 def sizes_of(models: Mapping[str, Model]) -> dict[tuple[str, str], int]:

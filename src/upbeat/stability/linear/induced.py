@@ -478,10 +478,20 @@ class Inducing:
         assert self._machine is not None
         machine, whole, moves = self._machine, self._machine.whole, self._machine.moves
         change = machine.values() - before
-        own = np.array(machine.extended.own, dtype=bool)
+        own, stored = (np.array(of, dtype=bool) for of in (machine.extended.own, machine.extended.stored))
         if not machine.curved or not found.size or not np.isfinite(whole).all():
             return ""
-        if not (np.abs(change) > RESTS * np.abs(before))[own].any():
+        moved = np.abs(change) > RESTS * np.abs(before)
+        if (moved & own & stored).any():  # whatever it goes through on its way, a few points do not show it
+            place = int(np.argmax(moved & own & stored))
+            return (
+                f"{where} is not a point of rest: the adaptation changes {self.entries[place]} by "
+                f"{change[place]:.3g} in a step, by itself, and slopes may depend on it; "
+                'at="rest" (--at rest) judges the point where it settles, if it does, up.stability_along '
+                "(--along) the run"
+            )
+        own |= stored
+        if not moved[own].any():
             return ""
         if machine.hidden:
             return (
@@ -509,6 +519,7 @@ class Inducing:
         assert self._machine is not None
         machine, whole, known = self._machine, self._machine.whole, 100.0 * found.accuracy
         own = np.array(machine.extended.own, dtype=bool)
+        own |= np.array(machine.extended.stored, dtype=bool)
         margin = abs(1.0 - float(np.abs(np.linalg.eigvals(found.matrix)).max()))
         limit = max(known, min(CHANGED, 0.1 * margin))
         _, units = balanced(whole)

@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from upbeat.adapt.adaptation import Assign, Discard, Local, Loop, Return, Step, When, expr, own_time
+from upbeat.adapt.adaptation import (
+    Adaptation,
+    Assign,
+    Discard,
+    Local,
+    Loop,
+    Return,
+    Step,
+    When,
+    expr,
+    own_time,
+    statements,
+)
 from upbeat.core.abilities import Ability, Model, Rollback, doubt
 from upbeat.core.errors import FAULTS, InvalidInput
 from upbeat.core.expr import Expr, names
@@ -524,7 +536,7 @@ def _linear_nested(name: str, model: Nested, here: Any, there: Any, shown: bool,
     )
     if there is here:
         forms.linear_units.update(own)
-    return NestedLinearUnit(inside, forms, there.machine, own, shown=shown)
+    return NestedLinearUnit(inside, forms, there.machine, own, shown=shown, stored=stored_cells(model)[0])
 
 
 def _linear_unit(
@@ -633,6 +645,8 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
                 yield Doubt(f"{name} is adapted in a way that is not linear")
             elif _by_the_clock(model):
                 yield Doubt(f"what the adaptation of {name} does depends on the time", False)
+            elif lost := stored_cells(model)[1]:
+                yield Doubt(f"the adaptation of {name} changes {', '.join(lost)} from step to step", False)
         elif isinstance(equations, Equations):
             if equations.events:
                 yield Doubt(f"{name} has events, and a matrix describes the time between them", False)
@@ -651,30 +665,17 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
 
 
 def _decides(model: Model) -> bool:
-    """Whether an adaptation, or one inside it, is not proven to be linear: what it does depends on signals in
-    another way than by sums and factors."""
+    """Whether an adaptation, or one inside it, is not proven to be linear: what it does depends on signals,
+    or on what it stores, in another way than by sums and constant factors."""
     adaptation = getattr(model, "adaptation", None)
     if adaptation is None:
         return False
     moving = adaptation.moving()
-    values: list[Expr] = []
-    tests: list[Expr] = []
-    for one in adaptation.all_statements():
-        match one:
-            case Assign():
-                values += [expr(one.value), *map(expr, one.rates)]
-            case Local() | Discard() | Return():
-                (values if isinstance(one, Local) else tests).append(
-                    expr(one.value if isinstance(one, Local) else one.by)
-                )
-            case When():
-                tests.append(expr(one.condition))
-            case Loop() if one.until is not None:
-                tests.append(expr(one.until))
-            case Step():
-                tests += [expr(one.start), expr(one.by)]
-    tests += [expr(rule.condition) for rule in (*adaptation.in_rules, *adaptation.out_rules)]
-    if any(names(test) & moving for test in tests) or not affine(values, moving):
+    tests = [expr(test) for test in (*_conditions(adaptation), *_lengths(adaptation))]
+    tests += [expr(one.start) for one in adaptation.all_statements() if isinstance(one, Step)]
+    if any(names(test) & moving for test in tests) or not affine(_values(adaptation), moving):
+        return True
+    if _products(adaptation):
         return True
     return any(map(_decides, adaptation.units.values()))
 
@@ -684,18 +685,138 @@ def _by_the_clock(model: Model) -> bool:
     adaptation = getattr(model, "adaptation", None)
     if adaptation is None:
         return False
-    moving, every = adaptation.moving(), tuple(adaptation.all_statements())
-    stored = {one.name for one in adaptation.stored} - moving
-    counted = {
-        one.to for one in every if isinstance(one, Assign) and one.to in stored and names(expr(one.value))
-    }
-    clock = {"t", *(own_time(unit).id for unit in adaptation.units), *counted}
-    tests = [one.condition for one in every if isinstance(one, When)]
-    tests += [one.until for one in every if isinstance(one, Loop) and one.until is not None]
-    tests += [rule.condition for rule in (*adaptation.in_rules, *adaptation.out_rules)]
-    if any(names(expr(test)) & clock for test in tests):
+    storage = Storage(adaptation)
+    by_itself = storage.following(storage.changing)
+    clock = by_itself | storage.following(storage.times)
+    if any(names(expr(test)) & clock for test in _conditions(adaptation)):
+        return True
+    if any(names(expr(length)) & by_itself for length in _lengths(adaptation)):
         return True
     return any(map(_by_the_clock, adaptation.units.values()))
+
+
+def _conditions(adaptation: Adaptation) -> list[Any]:
+    every = tuple(adaptation.all_statements())
+    tests: list[Any] = [one.condition for one in every if isinstance(one, When)]
+    tests += [one.until for one in every if isinstance(one, Loop) and one.until is not None]
+    return [*tests, *(rule.condition for rule in (*adaptation.in_rules, *adaptation.out_rules))]
+
+
+def _lengths(adaptation: Adaptation) -> list[Any]:
+    return [one.by for one in adaptation.all_statements() if isinstance(one, Step | Discard | Return)]
+
+
+def _values(adaptation: Adaptation) -> list[Expr]:
+    found: list[Expr] = []
+    for one in adaptation.all_statements():
+        if isinstance(one, Assign):
+            found += [expr(one.value), *map(expr, one.rates)]
+        elif isinstance(one, Local):
+            found.append(expr(one.value))
+    return found
+
+
+class Storage:
+    """What an adaptation stores that no signal changes, and that is not the same in all steps either.
+
+    Where a step leaves all of that as it was, it stays so for ever: nothing else changes it.
+    """
+
+    def __init__(self, adaptation: Adaptation) -> None:
+        first = set(map(id, statements(adaptation.init)))
+        self._assigned: dict[str, list[Expr]] = {}
+        for one in adaptation.all_statements():
+            if isinstance(one, Assign | Local) and id(one) not in first:
+                to, rates = (one.to, one.rates) if isinstance(one, Assign) else (one.name, ())
+                self._assigned.setdefault(to, []).extend(map(expr, (one.value, *rates)))
+        self.times = frozenset({"t", *(own_time(unit).id for unit in adaptation.units)})
+        stored = {one.name for one in adaptation.stored}
+        local = {one.name for one in adaptation.all_statements() if isinstance(one, Local)}
+        still = {"H", "h", "dt", *adaptation.constants, *(stored - set(self._assigned))}
+        decided = {name for test in _conditions(adaptation) for name in names(expr(test))}
+
+        def same(name: str, known: set[str] | frozenset[str]) -> bool:
+            """Whether it is given the same in every step, whatever it was before."""
+            values = self._assigned[name]
+            over = all(names(value) <= known for value in values)
+            return over and (decided <= still or all(value == values[0] for value in values))
+
+        moving = adaptation.moving()
+        self.changing = frozenset(
+            name
+            for name in stored & set(self._assigned)
+            if name not in moving and not same(name, still | self.times)
+        )
+        """Their names."""
+        tested = decided | {name for length in _lengths(adaptation) for name in names(expr(length))}
+        used = set(self._assigned) - stored - local
+        self.seen = frozenset(
+            name for name in self.changing if (after := self.following({name})) & used and not after & tested
+        )
+        """Those that inputs of units inside, or outputs, depend on, and on which nothing is decided."""
+        self.carried = frozenset(name for name in stored if name in moving)
+        """What is stored of signals."""
+
+    def following(self, seeds: Collection[str]) -> frozenset[str]:
+        """These names, and all that are given values by them."""
+        found = set(seeds)
+        grown = -1
+        while grown != len(found):
+            grown = len(found)
+            found |= {to for to, values in self._assigned.items() if any(names(v) & found for v in values)}
+        return frozenset(found)
+
+
+def _products(adaptation: Adaptation) -> bool:
+    """Whether an adaptation uses what it stores and changes by itself, or the time, in other ways than in
+    sums."""
+    moving, storage = adaptation.moving(), Storage(adaptation)
+    changing, timed = storage.following(storage.changing), storage.following(storage.times)
+    return not affine(_values(adaptation), moving | changing, timed - moving - changing)
+
+
+OWN = {"now", "next", "reached", "result", "done", "discarded", "rule"}
+"""Registers of programs of adaptations that are not stored variables."""
+
+
+def stored_cells(model: Nested) -> tuple[dict[int, bool], list[str]]:
+    """The real registers in the program of an adaptation that hold what it stores, and whether it changes
+    that by itself; and the names of others that it changes by itself and whose values count."""
+    cells: dict[int, bool] = {}
+    lost: list[str] = []
+    running = model.running
+    places = {register.name: register for register in running.program.layout.registers}
+
+    def collect(adaptation: Adaptation, path: str) -> None:
+        if adaptation.mapping is None:
+            storage = Storage(adaptation)
+            for name in sorted(storage.seen | storage.carried):
+                place = places.get(f"{path}{name}") if name not in OWN else None
+                alone = name in storage.seen
+                if place is not None and place.kind is Kind.REAL:
+                    cells[place.first] = alone
+                elif alone:
+                    lost.append(f"{path}{name}")
+        for unit, inner in adaptation.units.items():
+            if unit not in running.scenario.units and (within := getattr(inner, "adaptation", None)):
+                collect(within, f"{path}{unit}.")
+
+    if model.adaptation is not None:
+        collect(model.adaptation, "")
+    return cells, lost
+
+
+def _timed(model: Model) -> bool:
+    """Whether an adaptation, or one inside it, multiplies signals with something that goes with the time."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is None:
+        return False
+    moving, storage = adaptation.moving(), Storage(adaptation)
+    offsets = storage.following(storage.times) - moving
+    timed = [value for value in _values(adaptation) if names(value) & offsets]
+    if not affine(timed, moving, offsets):
+        return True
+    return any(map(_timed, adaptation.units.values()))
 
 
 class Unseen(NamedTuple):
@@ -734,6 +855,10 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
             yield from unseen_events(model.running.scenario, f"{name}.")
             if _by_the_clock(model):
                 yield Unseen(f"which steps the adaptation of '{name}' makes depends on the time", True)
+            if _timed(model):
+                yield Unseen(f"a factor in the adaptation of '{name}' changes with the time", True)
+            if lost := stored_cells(model)[1]:
+                yield Unseen(f"the adaptation of '{name}' changes {', '.join(lost)} from step to step", True)
         elif isinstance(equations, Equations) and equations.events:
             yield from _unseen_of(name, unit, equations, scenario, followed, sent, added_only)
     for unit, model in scenario.units.items():

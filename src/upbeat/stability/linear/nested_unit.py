@@ -48,6 +48,9 @@ class ExtendedState:
         self._now, self._extended = program.now, extended
         self._forms, self._machine, self._linear_units = forms, machine, linear_units
         self._sizes = {(unit, port.name): port.size for unit, model in models.items() for port in model.ports}
+        self._starts = {
+            (unit, port.name): port.initial for unit, model in models.items() for port in model.ports
+        }
 
     @property
     def _time(self) -> float:
@@ -60,7 +63,11 @@ class ExtendedState:
         own = [value for one in self._linear_units.values() for value in one.values()]
         held = []
         for one in self._extended.inputs:
-            origin, trajectory = self._forms.trajectories[one.unit, one.port]
+            end = (one.unit, one.port)
+            if end not in self._forms.trajectories:  # nobody has set it: it is what it was at the start
+                held.append(0.0 if one.order else float(self._starts[end][one.cell]))
+                continue
+            origin, trajectory = self._forms.trajectories[end]
             cell = [c if isinstance(c, (int, float)) else c[one.cell] for c in trajectory]
             held.append(_shifted(np.array(cell, dtype=float), self._time - origin, one.order))
         cells = [float(self._machine.read(cell)) for cell in self._extended.cells]
@@ -173,6 +180,7 @@ class NestedLinearUnit:
 
     `machine` is `forms` or its neighbour, `linear_units` those of its units. `shown`: whether what it gives
     out may be asked for before it has moved on; then these values are taken over from step to step, too.
+    `stored`: as for `extended`.
     """
 
     def __init__(
@@ -183,6 +191,7 @@ class NestedLinearUnit:
         linear_units: Mapping[str, LinearUnit],
         *,
         shown: bool,
+        stored: Mapping[int, bool],
     ) -> None:
         program, models = inside.program, inside.scenario.units
         self._inside, self._forms, self._linear_units, self._free = inside, forms, linear_units, inside.free
@@ -196,6 +205,7 @@ class NestedLinearUnit:
             {unit: one.entries for unit, one in linear_units.items()},
             {unit: path_of(inside.scenario, unit) for unit in models},
             [one.register + i for one in outputs for i in range(one.cells)],
+            stored,
         )
         self._state = ExtendedState(program, models, self._extended, forms, machine, linear_units)
         self._columns = 0
@@ -207,7 +217,7 @@ class NestedLinearUnit:
     @property
     def entries(self) -> tuple[Entry, ...]:
         inner = self._extended
-        return tuple(map(Entry, inner.names, inner.ports, inner.own, inner.loops))
+        return tuple(map(Entry, inner.names, inner.ports, inner.own, inner.loops, inner.stored))
 
     def begin(self, states: Array) -> None:
         self._columns = states.shape[1]
