@@ -219,6 +219,45 @@ ONE = (
             "",
         ),
         ("semantic adaptation S s", 1, "has no unit inside", "for inner fmu"),
+        (f"{ONE}param X := Y, Y := X;", 4, "the parameter 'X' is given by itself", "Write a number"),
+        (f"{ONE}param Z := 0, X := 1/Z;", 4, "the value of the parameter 'X' is not known", "Write a number"),
+        (f"{ONE}param X := 1/0;", 4, "division by 0", ""),
+        (f"{ONE}input ports Boolean b := 3.5", 4, "the port 'b' is Boolean, and 3.5 is not", "true"),
+        (f"{ONE}input ports Integer n := 3.5", 4, "the port 'n' is Integer", "n := 1"),
+        (f"{ONE}input ports Real r := true", 4, "the port 'r' is Real", "1.0"),
+        (f"{ONE}in rules {{\n quantize x every 0; }}", 5, "steps of more than 0", "every 0.1"),
+        (f"{ONE}param Q := -2;\nin rules {{\n quantize x every Q; }}", 6, "'Q' is -2", "every 0.1"),
+        (f"{ONE}periodic at -1 every 0.5", 4, "the first time is 0 or more", "at 0 every 0.5"),
+        (f"{ONE}control {{\n do_step(a, t, H/(2 - 2)); }}", 5, "division by 0", ""),
+        (f"{ONE}control {{\n do_step(a, t, H); return -H; }}", 5, "'-H' is 0 or less", "return H;"),
+        (f"{ONE}control {{\n do_step(a, t, H); return 0; }}", 5, "'0' is 0 or less", "return H;"),
+        (f"{ONE}control {{\n do_step(a, t, H); return 2*H; }}", 5, "'2 * H' is more than H", "return H;"),
+        (f"{ONE}control {{\n var h2 := 2*H; return h2 + H; }}", 5, "is more than H", "return H;"),
+        (
+            f"{ONE}control {{\n do_step(a, t, -H); return H; }}",
+            5,
+            "cannot be stepped by '-H'",
+            "do_step(a, t, H)",
+        ),
+        (f"{ONE}control {{\n do_step(a, t, H); do_step(a, t, H);\n return H; }}", 6, "beyond", "once"),
+        (
+            f"{ONE}control {{\n for (var i in 0 .. 3) {{ do_step(a, t, H/2); }}\n return H; }}",
+            6,
+            "1.5*H",
+            "once",
+        ),
+        (f"{ONE}control {{\n do_step(a, t, H/2); return H; }}", 5, "not been brought to the end", "once"),
+        (
+            f"{ONE}control {{\n if (a.y > 0) {{ do_step(a, t, H/2); }} else {{ do_step(a, t, H/4); }} }}",
+            5,
+            "not",
+            "",
+        ),
+        (f"{ONE}out rules\nwith fourth order hold {{ }}", 5, "order 0 or 1", "first order hold"),
+        (f"{ONE}input ports q, true", 4, "'true' is a word of the language", 'true_ "true"'),
+        (f"{ONE}control var otherwise := 1;", 4, "'otherwise' is a word", "another name"),
+        (f"{ONE}delay at a.y", 4, "no inner unit reads 'a.y'", "out rules { delay at y; }"),
+        (f"{ONE}control {{\n t := 2; }}", 5, "'t' is the time, and cannot be assigned", "variable"),
         ("module nothing", None, "no adaptation", "semantic adaptation"),
     ],
 )
@@ -228,6 +267,42 @@ def test_what_is_wrong_is_told_with_its_place(text: str, line: int | None, what:
         all_of(library, library.add(text), "x.sa")
     found = [p for p in error.value.problems if what in p.what and hint in p.hint and p.line == line]
     assert found, str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("rest", "what", "hint"),
+    [
+        ("in rules { x >! 5 -> a.x := 1; otherwise -> a.x := 0; }", "no input of 's'", "input ports x"),
+        ("control { foo(a); return H; }", "there is no function 'foo'", ""),
+        ("control { do_step(a, t, H); return -H; }", "0 or less", ""),
+    ],
+)
+def test_what_is_wrong_is_told_once(rest: str, what: str, hint: str) -> None:
+    library = Library()
+    with pytest.raises(ScenarioError) as error:
+        all_of(library, library.add(f"{ONE}{rest}"), "x.sa")
+    (found,) = error.value.problems
+    assert what in found.what
+    assert hint in found.hint
+
+
+@pytest.mark.parametrize(
+    "control",
+    [
+        "for (var i in 0 .. 4) { do_step(a, t + i*H/4, H/4); } return H;",
+        "save_state(a); do_step(a, t, H); if (a.y > 5) { return H; } "
+        "rollback(a); do_step(a, t, H/2); return H/2;",
+        "if (a.y > 5) { do_step(a, t, H); } return H;",
+        "do_step(a, last_execution_time(a), t + H - last_execution_time(a)); return H;",
+        "for (var i in 0 .. 9) { save_state(a); do_step(a, t, H); if (a.y > 5) { break; }"
+        " else { rollback(a); } } "
+        "return H;",
+        "do_step(a, t, H); if (a.y > 5) { return H/2; } return H;",
+        "var s := do_step(a, t, H); return min(s, H);",
+    ],
+)
+def test_steps_in_parts_and_steps_made_anew_are_accepted(control: str) -> None:
+    made(f"{ONE}control {{ {control} }}")
 
 
 def test_modules_are_found_beside_a_file_and_circles_are_refused(tmp_path: Path) -> None:

@@ -347,3 +347,30 @@ def test_a_loop_that_is_left_by_return_and_never_was_ends_the_run(read: Any) -> 
     text = f"{ONE}output ports y <- a.x\ncontrol rules {{ for (var i in 0 .. 3) {{ {body} }} return H; }}"
     with pytest.raises(up.RunError, match="the iteration in s"):
         up.simulate(up.Scenario({"s": read(text, a=LAG)}), pace=0.1, until=1.0)
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+@pytest.mark.parametrize(
+    ("control", "what"),
+    [
+        ("do_step(a, t, H); return H*(1 + a.x);", "the size of the step is more than 0 and at most H"),
+        (
+            "do_step(a, t, H); if (a.x > 0.3) { return 0.3 - a.x; } return H;",
+            "the size of the step is more than 0 and at most H",
+        ),
+        ("do_step(a, t, H); return H*a.x/(a.x - a.x);", "the size of the step is more than 0 and at most H"),
+        (
+            "do_step(a, t, H); if (a.x > 0.3) { do_step(a, t, H); }\n return H;",
+            "'a' has not been stepped beyond",
+        ),
+        ("do_step(a, t, H);\n if (a.x > 0.3) { do_step(a, t, H); }", "'a' has not been stepped beyond"),
+    ],
+)
+def test_wrong_sizes_that_only_a_run_can_know_end_it(read: Any, control: str, what: str, engine: str) -> None:
+    line = 3 + control.count("\n")
+    model = read(f"{ONE}control {{ {control} }}", a=LAG)
+    scenario = on_engine(engine, up.Scenario({"s": model}, {"s.u": 1.0}))
+    with pytest.raises(
+        up.StepError, match=rf"it\.sa, line {line}: the check that {what}.* failed in the step"
+    ):
+        up.simulate(scenario, pace=0.1, until=1.0, coupling=up.GaussSeidel(), engine=engine)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
-from upbeat.adapt.sa.explicit import constant, convert, port_of, unit_text
+from upbeat.adapt.sa.explicit import Progress, constant, convert, fixed_parameters, port_of, unit_text
 from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of, elsewhere
 from upbeat.adapt.sa.parsing import bad
 from upbeat.adapt.sa.tree import (
@@ -29,6 +29,7 @@ from upbeat.adapt.sa.tree import (
     If,
     Inner,
     Literal,
+    Place,
     Port,
     Ref,
     Return,
@@ -244,24 +245,12 @@ class _Compiler:
         self.whole = self._whole()
         self.rollbacks: list[Call] = []
         """In the order of the text."""
+        self.progress = Progress(it)
         self.sizes: dict[int, str] = {}
         """The variables with the sizes of steps that are made inside expressions."""
 
     def _fixed(self) -> dict[str, float]:
-        """Parameters in bounds of loops, and all that these are made of."""
-        used: set[str] = set()
-        waiting: list[Expr] = []
-        for one in statements(self.it.control or ()):
-            if isinstance(one, For):
-                waiting += [one.first, one.last]
-        values = {one.name: one.value for one in self.it.params}
-        while waiting:
-            for ref in expressions(waiting.pop()):
-                if isinstance(ref, Ref) and ref.name in values and ref.name not in used:
-                    used.add(ref.name)
-                    value = values[ref.name]
-                    waiting += [value] if value is not None else []
-        return {name: constant(Ref(name), self.it) or 0.0 for name in used}
+        return {name: constant(Ref(name), self.it) or 0.0 for name in fixed_parameters(self.it)}
 
     def _whole(self) -> set[str]:
         """Local variables that are the size H for certain: of steps of units that never stop early."""
@@ -312,6 +301,8 @@ class _Compiler:
             for group in (it.in_vars, it.control_vars, it.out_vars)
         ]
         control = tuple(self._block(it.control or ()))
+        if it.control and not isinstance(it.control[-1], Return):
+            control = (*control, *self._checked(it.control[-1].at, Ref("H")))
         if not self._check_saved(control):
             return None
         made = core.Adaptation(
@@ -451,6 +442,7 @@ class _Compiler:
                 yield core.Break()
             case Return(value=value):
                 yield from self._before(value)
+                yield from self._checked(one.at, value)
                 yield from self._return(value)
             case Do(call=call):
                 yield from self._do(call)
@@ -514,6 +506,21 @@ class _Compiler:
             else f"the iteration in {self.it.name}"
         )
         return core.Loop(last - first, body, index, exhausted="fail" if solves else "accept", what=what)
+
+    def _checked(self, at: Place, value: Expr) -> Iterator[core.Statement]:
+        """What only a run can tell of the end of a step: its size, and that no unit is beyond it."""
+        here = f"{Path(self.it.source).name or self.it.name}, line {at.line}: the check that"
+        size, whole = self._expr(value), trees.Name("H")
+        if at in self.progress.open and not self._is_whole(value):
+            some = trees.apply(Op.GT, size, trees.Number(0.0))
+            fits = trees.apply(Op.LE, size, whole * (1.0 + 1e-9))
+            what = f"{here} the size of the step is more than 0 and at most H"
+            yield core.Loop(1, (), until=trees.apply(Op.AND, some, fits), exhausted="fail", what=what)
+        for unit in sorted(self.progress.beyond.get(at, ())):
+            end = trees.Name("t") + whole * (1.0 + 1e-6)  # rounding adds up over many steps
+            what = f"{here} '{unit}' has not been stepped beyond the end of the step"
+            until = trees.apply(Op.LE, core.own_time(unit), end)
+            yield core.Loop(1, (), until=until, exhausted="fail", what=what)
 
     def _return(self, value: Expr) -> Iterator[core.Statement]:
         if self._is_whole(value):

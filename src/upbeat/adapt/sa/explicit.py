@@ -224,6 +224,15 @@ def _solved(it: Adapted, group: list[Any]) -> Adapted:
     for rule in group:
         for ref in rule.signals:
             cut[_signal(it, ref)] = rule
+    for rule in group:
+        for ref in rule.signals if isinstance(rule, Delay) else ():
+            if _signal(it, ref) not in {wire.source for wire in it.wires}:
+                shown_as = next((p.name for p in it.outputs or () if p.bound == _signal(it, ref)), ref.name)
+                raise _refuse(
+                    ref.at,
+                    f"no inner unit reads '{ref.text}', so that a delay there would change nothing",
+                    f"To show an output one step later, write: out rules {{ delay at {shown_as}; }}",
+                )
     iterated = [ref for ref, rule in cut.items() if isinstance(rule, Substitution)]
     delayed = [ref for ref, rule in cut.items() if isinstance(rule, Delay)]
     order = _order(it, frozenset(cut))
@@ -410,6 +419,8 @@ def _periodic(it: Adapted, rule: Periodic) -> Adapted:
     every, first = rule.every, rule.first or Literal(0.0)
     if not isinstance(every, Literal) or not isinstance(every.value, float) or every.value <= 0.0:
         raise _refuse(rule.at, "a period is a positive number", "Write 'periodic every 0.1'.")
+    if not isinstance(first, Literal) or not isinstance(first.value, float) or first.value < 0.0:
+        raise _refuse(rule.at, "the first time is 0 or more", f"Write 'periodic at 0 every {every.value:g}'.")
     due = Binary("+", first, Binary("*", Ref("ticks"), every))
     kept = Declared("ticks", Literal(0.0))
     late = Binary("*", every, Literal(1e-9))
@@ -605,8 +616,9 @@ class _Reduction:
     outputs: dict[str, Port] = field(default_factory=dict)
 
     def bad(self, at: Place, what: str, hint: str = "") -> None:
-        if len(self.problems) < 50:
-            self.problems.append(bad(at, what, hint))
+        found = bad(at, what, hint)
+        if len(self.problems) < 50 and found not in self.problems:
+            self.problems.append(found)
 
     def stop(self) -> None:
         if self.problems:
@@ -827,10 +839,28 @@ class _Reduction:
                     check_measure(unit_text(port.unit))
                 except MeasureError as error:
                     self.bad(port.at, f"'{port.name}': {error}")
+            self.initial(port)
         complete = {"inputs": inputs, "outputs": outputs}
         for kind, found in complete.items():
             owned = tuple(self._owned(port, kind) for port in found)
             self.it = replace(self.it, **{kind: owned})  # type: ignore[arg-type]
+
+    def initial(self, port: Port) -> None:
+        """The initial value of a port is of its type."""
+        value = port.initial.value if isinstance(port.initial, Literal) else None
+        fits = {
+            "Boolean": isinstance(value, bool) or value in (0.0, 1.0),
+            "Integer": isinstance(value, float) and value.is_integer(),
+            "Real": isinstance(value, float),
+            "String": isinstance(value, str),
+        }
+        if value is not None and not fits.get(port.type, True) and port.initial is not None:
+            example = {"Boolean": "true", "Integer": "1", "Real": "1.0", "String": '"text"'}[port.type]
+            self.bad(
+                port.initial.at if port.initial.at.line else port.at,
+                f"the port '{port.name}' is {port.type}, and {shown(port.initial)} is not",
+                f"Write for instance {port.name} := {example}.",
+            )
 
     def _owned(self, port: Port, kind: str) -> Port:
         if port.bound is None or port.bound.owner:
@@ -909,6 +939,9 @@ class _Reduction:
     def lowered(self, rules: Rules | None, change: Callable[[Any, Rules], list[Rule]]) -> list[Rule]:
         found: list[Rule] = []
         self.conditions = []
+        for hold in (one for one in (rules.settings if rules else ()) if isinstance(one, Hold)):
+            if hold.order > 1:
+                self.bad(hold.at, *_HOLDS)
         for rule in rules.rules if rules else ():
             found += change(rule, rules or Rules())
         return found
@@ -999,6 +1032,14 @@ class _Reduction:
             return []
         raw: Expr = port.bound if out else Ref(port.name, it.name)
         if rule.every is not None:
+            step = constant(rule.every, it)
+            if step is not None and not step > 0.0:
+                self.bad(
+                    rule.every.at,
+                    f"a signal is quantized in steps of more than 0, and '{shown(rule.every)}' is {step:g}",
+                    f"Write quantize {rule.signal.text} every 0.1.",
+                )
+                return []
             moved = Binary("-", raw, rule.offset) if rule.offset else raw
             value: Expr = Binary("*", Call("floor", (Binary("/", moved, rule.every),)), rule.every)
             value = Binary("+", value, rule.offset) if rule.offset else value
@@ -1045,7 +1086,7 @@ class _Reduction:
             self.bad(rule.at, "a crossing is located in the inputs only", "Write it into the in rules.")
         hold = rule.hold or next((one for one in rules.settings if isinstance(one, Hold)), None)
         if hold is not None and hold.order > 1:
-            self.bad(hold.at, "outputs are held by order 0 or 1", "Write 'first order hold'.")
+            self.bad(hold.at, *_HOLDS)
         return [rule, *self.held(rule, hold)] if hold is not None and hold.order == 1 else [rule]
 
     def held(self, rule: Rule, hold: Hold) -> list[Rule]:
@@ -1194,6 +1235,13 @@ class _Reduction:
             for one in expressions(expr)
             if isinstance(one, Call) and one.name in _OF_UNITS and one.args
         }
+        # What is wrong with a function that does not exist is its name.
+        units |= {
+            id(arg)
+            for one in expressions(expr)
+            if isinstance(one, Call) and one.name not in BUILT_IN
+            for arg in one.args
+        }
 
         def change(one: Expr) -> Expr:
             if isinstance(one, Ref) and id(one) not in units:
@@ -1274,11 +1322,16 @@ class _Reduction:
             return one
         times = _TIMES.get(where, ("t", "H"))
         if one.name in ("t", "H", "h", "dt"):
-            if one.name not in times or write:
+            if write:
+                what = {"t": "the time", "H": "the size of the step"}.get(one.name, "a time of the language")
+                self.bad(
+                    one.at, f"'{one.name}' is {what}, and cannot be assigned", "Declare a variable for it."
+                )
+            elif one.name not in times:
                 places = (
                     "MapIn and MapOut parts"
                     if one.name in ("h", "dt")
-                    else "control rules and parts of rules, but not in In"
+                    else "control rules, out rules and the second part of in rules"
                 )
                 self.bad(one.at, f"'{one.name}' is known in {places} only")
             return one
@@ -1314,7 +1367,12 @@ class _Reduction:
             self.bad(one.at, "'e', the time since the last execution, is known in control rules only")
         elif one.name in known:
             what = "assigned" if write else "read"
-            self.bad(one.at, f"'{one.name}' cannot be {what} in {_PLACES[where]}")
+            inside = [u.name for u in it.inner if one.name in {p.name for p in u.inputs}]
+            hint, why = "", f"in {_PLACES[where]}"
+            if not write and inside:
+                why = f"here: it is an input of '{inside[0]}', and no input of '{it.name}'"
+                hint = f"Declare one: input ports {one.name}."
+            self.bad(one.at, f"'{one.name}' cannot be {what} {why}", hint)
         else:
             hint = suggest(one.name, known, "names")
             self.bad(one.at, f"there is no '{one.name}'", hint)
@@ -1421,6 +1479,7 @@ class _Reduction:
         return walked(control)
 
 
+_HOLDS = ("outputs are held by order 0 or 1", "Write 'zero order hold' or 'first order hold'.")
 _PLACES = {
     "In": "the first part of in rules",
     "MapIn": "the second part of in rules",
@@ -1553,6 +1612,16 @@ class _Check:
                     }
         if it.control is not None:
             self.block(it.control, 1, loop=False, where="Ctrl")
+            if not self.of.problems:
+                for at, what, hint in Progress(it).wrong:
+                    self.of.bad(at, what, hint)
+        for one in it.params:
+            if one.value is not None and constant(one.value, it) is None:
+                names = {e.name for e in expressions(one.value) if isinstance(e, Ref)}
+                what = f"the value of the parameter '{one.name}' is not known: '{shown(one.value)}'"
+                if one.name in _needed(it, names):
+                    what = f"the parameter '{one.name}' is given by itself: '{shown(one.value)}'"
+                self.of.bad(one.at, what, "Write a number, or an expression of parameters before it.")
         for one in (*it.params, *it.in_vars, *it.out_vars, *it.control_vars):
             if one.value is not None:
                 self.numbers(one.value)
@@ -1678,6 +1747,9 @@ class _Check:
                     if two == {"Real", "Boolean"} and not ({_truth(left), _truth(right)} & {True}):
                         self.of.bad(one.at, f"'{self.said(one)}' compares a number with a condition")
                 case Binary(left=left, right=right):
+                    plain = not any(isinstance(e, Ref) for e in expressions(right))
+                    if one.op == "/" and plain and constant(right, self.it) == 0.0:
+                        self.of.bad(right.at, f"'{self.said(one)}' is a division by 0")
                     for side in (left, right):
                         if self.kind(side) == "Boolean":
                             self.of.bad(
@@ -1790,3 +1862,250 @@ def constant(expr: Expr, it: Adapted, depth: int = 0) -> float | None:
             known = [value for value in values if value is not None]
             return (min(known) if name == "min" else max(known)) if len(known) == len(values) else None
     return None
+
+
+def _needed(it: Adapted, names: Iterable[str]) -> set[str]:
+    """The parameters that these are made of, themselves included."""
+    values = {one.name: one.value for one in it.params}
+    waiting, found = list(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in values and name not in found:
+            found.add(name)
+            value = values[name]
+            waiting += [e.name for e in expressions(value) if isinstance(e, Ref)] if value is not None else []
+    return found
+
+
+def fixed_parameters(it: Adapted) -> set[str]:
+    """Parameters in bounds of loops, and all that these are made of: constants once the text is read."""
+    loops = [one for one in statements(it.control or ()) if isinstance(one, For)]
+    ends = tuple(end for one in loops for end in (one.first, one.last))
+    return _needed(it, (e.name for e in expressions(ends) if isinstance(e, Ref)))
+
+
+# ----------------------------------------------------------------------------------------------------
+# How far the control brings its units.
+
+Range = tuple[float, float]
+"""Minimum and maximum, as shares of H."""
+_ANY: Range = (-math.inf, math.inf)
+_NONE: Range = (0.0, 0.0)
+_NEAR = 1e-9
+
+
+@dataclass
+class _Known:
+    """At one place of the control: how far units have come in this step, and what is in variables."""
+
+    gone: dict[str, Range]
+    saved: dict[str, Range] = field(default_factory=dict)
+    variables: dict[str, Range] = field(default_factory=dict)
+
+    def copy(self) -> _Known:
+        return _Known({**self.gone}, {**self.saved}, {**self.variables})
+
+    def joined(self, other: _Known | None) -> _Known:
+        if other is None:
+            return self
+        parts = []
+        for one, two in zip(self.parts(), other.parts(), strict=True):
+            parts.append({n: (min(one[n][0], two[n][0]), max(one[n][1], two[n][1])) for n in one if n in two})
+        return _Known(*parts)
+
+    def parts(self) -> tuple[dict[str, Range], ...]:
+        return self.gone, self.saved, self.variables
+
+
+class Progress:
+    """Follows the control of an adaptation, with what is certain of sizes of steps.
+
+    `wrong` is what cannot be right however it runs. `open` are the returns of the text of which only a run
+    can tell whether their size is one, and `beyond` the units that might have been brought beyond H there.
+    """
+
+    def __init__(self, it: Adapted) -> None:
+        self.it = it
+        self.fixed = fixed_parameters(it)
+        self.wrong: list[tuple[Place, str, str]] = []
+        self.open: set[Place] = set()
+        self.beyond: dict[Place, set[str]] = {}
+        self._left: list[list[_Known]] = []
+        end = self._block(it.control or (), _Known({unit.name: _NONE for unit in it.inner}))
+        if end is not None and it.control:
+            self._ends((1.0, 1.0), it.control[-1].at, end, "at the end of the control rules")
+
+    def _block(self, found: Iterable[Statement], known: _Known) -> _Known | None:
+        """What is known behind it; None if nothing gets there."""
+        now: _Known | None = known
+        for one in found:
+            if now is None:
+                return None
+            now = self._statement(one, now)
+        return now
+
+    def _statement(self, one: Statement, known: _Known) -> _Known | None:
+        match one:
+            case Var(declared=declared):
+                for item in declared:
+                    known.variables[item.name] = self._value(item.value, known) if item.value else _ANY
+            case Assign(target=target, value=value):
+                size = self._value(value, known)
+                if not target.owner:
+                    known.variables[target.name] = size
+            case If(condition=condition, then=then, otherwise=otherwise):
+                self._value(condition, known)
+                ends = [self._block(part, known.copy()) for part in (then, otherwise)]
+                return ends[0].joined(ends[1]) if ends[0] is not None else ends[1]
+            case For():
+                return self._loop(one, known)
+            case Break():
+                self._left[-1].append(known)
+                return None
+            case Return(value=value):
+                size = self._value(value, known)
+                if self._size(value, size, one.at):
+                    self._ends(size, one.at, known, "here")
+                return None
+            case Do(call=Call(name="save_state" | "rollback" as name, args=(Ref(name=unit), *_))):
+                if name == "save_state":
+                    known.saved[unit] = known.gone[unit]
+                else:
+                    known.gone[unit] = known.saved.get(unit, _ANY)
+            case Do(call=Call(name="discard", args=(value,))):
+                self._size(value, self._value(value, known), one.at)
+                return None
+            case Do(call=call):
+                self._value(call, known, whole=True)
+        return known
+
+    def _loop(self, one: For, known: _Known) -> _Known | None:
+        first, last = constant(one.first, self.it), constant(one.last, self.it)
+        inside = tuple(statements(one.body))
+        changed = {i.target.name for i in inside if isinstance(i, Assign)}
+        changed |= {item.name for i in inside if isinstance(i, Var) for item in i.declared} | {one.variable}
+        back = any(isinstance(i, Do) and i.call.name == "rollback" for i in inside)
+        leaves = any(isinstance(i, Break | Return) for i in inside)
+        jumps = leaves or any(isinstance(i, Do) and i.call.name != "do_step" for i in inside)
+        known.variables = {n: size for n, size in known.variables.items() if n not in changed}
+        if not jumps and first is not None and last is not None:
+            before = {**known.gone}
+            known.gone = dict.fromkeys(before, _NONE)
+            after = self._block(one.body, known)
+            assert after is not None
+            for unit, (low, high) in before.items():
+                more, most = after.gone[unit]
+                rounds = last - first
+                after.gone[unit] = (low + rounds * more, high + rounds * most)
+            after.variables = {n: size for n, size in after.variables.items() if n not in changed}
+            return after
+        start = known
+        for turn in range(3):
+            # Only what is found with the last, widest state counts.
+            kept = list(self.wrong), set(self.open), dict(self.beyond)
+            self._left.append([])
+            end = self._block(one.body, start.copy())
+            left = self._left.pop()
+            wider = start.joined(end)
+            if wider.parts() == start.parts():
+                break
+            self.wrong, self.open, self.beyond = kept
+            start = wider
+            if turn == 1:
+                same = {n: size if size == known.gone[n] else _ANY for n, size in wider.gone.items()}
+                start = _Known(same, dict.fromkeys(wider.saved, _ANY), {})
+        solves = leaves and back  # such a loop fails if it is not left
+        found = None if solves else start.joined(end)
+        for other in left:
+            found = other if found is None else found.joined(other)
+        if found is not None:
+            found.variables = {n: size for n, size in found.variables.items() if n not in changed}
+        return found
+
+    def _size(self, value: Expr, size: Range, at: Place) -> bool:
+        """Whether it may be a size."""
+        low, high = size
+        if not at.line:
+            return True  # the conventions return what is right
+        if high <= 0.0 or low > 1.0 + _NEAR:
+            what = "0 or less" if high <= 0.0 else "more than H"
+            hint = "Return more than 0 and at most H: return H;"
+            self.wrong.append(
+                (value.at, f"a step ends after a part of H, and '{shown(value)}' is {what}", hint)
+            )
+            return False
+        if low < 0.0 or high > 1.0 + _NEAR:
+            self.open.add(at)
+        return True
+
+    def _ends(self, size: Range, at: Place, known: _Known, where: str) -> None:
+        if not at.line:
+            return
+        for unit, (low, high) in known.gone.items():
+            hint = f"Write do_step({unit}, t, H); once, or parts that make up the step."
+            if low > 1.0 + _NEAR:  # less than H may be returned: then the step is made anew
+                what = f"'{unit}' has been brought beyond the end of the step {where}"
+                self.wrong.append((at, f"{what}: by {low:g}*H", hint))
+            elif low > 0.0 and high < size[0] - _NEAR:
+                what = f"'{unit}' has not been brought to the end of the step {where}"
+                self.wrong.append((at, f"{what}: by {high:g}*H of {size[0]:g}*H", hint))
+            elif high > 1.0 + _NEAR:
+                self.beyond.setdefault(at, set()).add(unit)
+
+    def _value(self, expr: Expr, known: _Known, whole: bool = False) -> Range:
+        match expr:
+            case Literal(value=float() as number):
+                return _NONE if number == 0.0 else (0.0, math.inf) if number > 0.0 else (-math.inf, 0.0)
+            case Ref(owner="", name="H"):
+                return 1.0, 1.0
+            case Ref(owner=""):
+                return known.variables.get(expr.name, _ANY)
+            case Unary(op="-", arg=arg):
+                low, high = self._value(arg, known)
+                return -high, -low
+            case Binary(op="*" | "/" as op, left=left, right=right):
+                one, two = self._value(left, known), self._value(right, known)
+                factor = self._constant(right)
+                if factor is None and op == "*":
+                    factor, one = self._constant(left), two
+                if not factor or not math.isfinite(factor):
+                    return _ANY
+                ends = [end * factor if op == "*" else end / factor for end in one]
+                return min(ends), max(ends)
+            case Binary(op="+" | "-" as op, left=left, right=right):
+                one, two = self._value(left, known), self._value(right, known)
+                if op == "-":
+                    two = -two[1], -two[0]
+                return one[0] + two[0], one[1] + two[1]
+            case Call(name="min" | "max" as name, args=(left, right)):
+                one, two = self._value(left, known), self._value(right, known)
+                pick = min if name == "min" else max
+                return pick(one[0], two[0]), pick(one[1], two[1])
+            case Call(name="do_step", args=(Ref(name=unit), start, by)):
+                self._value(start, known)
+                low, high = self._value(by, known)
+                if high <= 0.0 and low < 0.0:
+                    hint = f"Write do_step({unit}, t, H);"
+                    self.wrong.append(
+                        (expr.at, f"'{unit}' cannot be stepped by '{shown(by)}', less than 0", hint)
+                    )
+                made = (low, high) if whole else (0.0, max(high, 0.0))  # it may stop early
+                gone = known.gone[unit]
+                known.gone[unit] = gone[0] + made[0], gone[1] + made[1]
+                return made
+            case Call(name="get_next_time_step"):
+                return _ANY
+        for part in expr.args if isinstance(expr, Call) else ():
+            self._value(part, known)
+        if isinstance(expr, Binary):
+            self._value(expr.left, known)
+            self._value(expr.right, known)
+        elif isinstance(expr, Unary):
+            self._value(expr.arg, known)
+        return _ANY
+
+    def _constant(self, expr: Expr) -> float | None:
+        """Of numbers, and of parameters that nobody can change later."""
+        if any(isinstance(e, Ref) and e.name not in self.fixed for e in expressions(expr)):
+            return None
+        return constant(expr, self.it)

@@ -464,6 +464,9 @@ class _Make:
                 raise Refused(place, f"the port '{name.text}' has two {_PARTS[key]}")
             said[key] = value
         said.pop("depends", None)
+        _free(
+            name.text, name.at, f'Give it another name, and this one behind it: {name.name}_ "{name.name}".'
+        )
         return Port(name.text, type=_TYPES.get(type_, type_), at=at, **said)
 
     def initial(self, at: Place, items: list[Any]) -> tuple[str, Any, Place]:
@@ -491,6 +494,7 @@ class _Make:
 
     def declared(self, at: Place, items: list[Any]) -> Declared:
         type_ = str(items.pop(0)) if _is(items[0], "TYPE") else ""
+        _free(str(items[0]), at, "Give it another name.")
         return Declared(str(items[0]), items[1] if items[1:] else None, _TYPES.get(type_, type_), at=at)
 
     # rules
@@ -626,6 +630,16 @@ class _Make:
             case "NULL":
                 return Literal(None, at=at)
         return Literal(text[1:-1], at=at)
+
+
+_TAKEN = {"true", "false", "null", "not", "and", "or", "otherwise", "if", "else", "for", "var", "return"}
+_TAKEN |= {"break", "def"}
+
+
+def _free(name: str, at: Place, hint: str) -> None:
+    """A name that expressions can read."""
+    if name in _TAKEN:
+        raise Refused(at, f"'{name}' is a word of the language, and no name", hint)
 
 
 _PARTS = {
