@@ -305,6 +305,96 @@ def test_steps_in_parts_and_steps_made_anew_are_accepted(control: str) -> None:
     made(f"{ONE}control {{ {control} }}")
 
 
+WINDOW_7_3 = """semantic adaptation reactive moore LoopSA loop_sa
+for inner fmu WindowSA window_sa
+  with input ports displacement (rad), speed (rad/s), reaction_force (N)
+  with output ports disp (m), tau (N.m)
+for inner fmu Obstacle obstacle with input ports disp (m)
+  with output ports reaction_force (m)
+with window_sa.disp -> obstacle.disp
+with obstacle.reaction_force -> window_sa.reaction_force
+successive substitution starts at window_sa.disp"""
+LAZY_7_5 = """semantic adaptation reactive moore LazySA lazy_sa
+for inner fmu Controller controller with input ports up with output ports down
+input ports up → controller.up
+control var tn := -1.0,
+t1 := -1.0,
+prev_up := false;
+control rules {
+  var step_size := min(H, tn - t);
+  if (lazy_sa.up != prev_up or (t+H) >= tn) {
+    var step_done := do_step(controller; t, t+H-tl);
+    tn := tl + step_done + get_next_time_step(controller);
+    step_size := tl + step_done - t;
+    tl := tl + step_done;
+  }
+  prev_up := lazy_sa.up;
+  return step_size;
+}"""
+CONTROLLER_7_6 = """semantic adaptation reactive moore ControllerSA controller_sa
+for inner fmu LazySA lazy with input ports obj_detected with output ports up
+input ports amature_current -> lazy.obj_detected
+output ports u
+in var f_v := 0.0;
+in rules { true -> {
+    f_v := controller_sa.armature_current;
+  } -> { lazy.obj_detected := f_v > 5; }; }
+out rules { lazy.up -> { } -> {controller_sa.u := 1.0; }; }"""
+RATE_7_8 = """fmu WindowSA windowSA with input ports reaction_force (N) with output ports disp (m)
+fmu Obstacle obstacle with input ports disp (m) with output ports reaction_force (N)
+semantic adaptation reactive moore RateLoopSA rate_loop
+for fmu WindowSA windowSA, Obstacle obstacle
+successive substitution starts at height with absolute tolerance = 1e-8
+multiply rate 10 times with first order interpolation"""
+
+
+@pytest.mark.parametrize(
+    ("text", "misprint", "meant", "where", "told"),
+    [
+        # 7.1 reads an input of the window; 7.2, which is made of it, has the torque
+        (
+            WINDOW.strip().replace("-window.reaction_torque", "-window.reaction_force"),
+            "-window.reaction_force",
+            "-window.reaction_torque",
+            "window.reaction_force;",
+            "Did you mean 'reaction_torque'?",
+        ),
+        # 7.3 has a force in metres
+        (
+            WINDOW_7_3,
+            "reaction_force (m)",
+            "reaction_force (N)",
+            "with obstacle.reaction",
+            "Correct one of the units",
+        ),
+        # 7.5 declares t1 (with a digit) and uses tl (with a letter)
+        (LAZY_7_5, "t1", "tl", "tl);", "Did you mean 't1'?"),
+        # 7.6 declares amature_current and reads armature_current
+        (
+            CONTROLLER_7_6,
+            "amature_current",
+            "armature_current",
+            "controller_sa.armature",
+            "Did you mean 'amature_current'?",
+        ),
+        # 7.8 begins at the height of the window inside; that of WindowSA is called disp (7.3, lines 4 to 15)
+        (RATE_7_8, "height", "disp", "height", "windowSA.disp"),
+    ],
+)
+def test_listings_of_the_thesis_are_refused_at_their_misprints_alone(
+    text: str, misprint: str, meant: str, where: str, told: str
+) -> None:
+    library = Library()
+    with pytest.raises(ScenarioError) as error:
+        all_of(library, library.add(text), "listing.sa")
+    (found,) = error.value.problems
+    before = text[: text.index(where)].split("\n")
+    assert (found.line, found.column) == (len(before), len(before[-1]) + 1)
+    assert told in found.hint
+    library = Library()
+    assert all_of(library, library.add(text.replace(misprint, meant)), "listing.sa")
+
+
 def test_modules_are_found_beside_a_file_and_circles_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.sa").write_text(
         "module Plants\nfmu pump input ports u output ports q\nfmu tank input ports q output ports level\n"

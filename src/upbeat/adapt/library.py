@@ -151,6 +151,8 @@ def _first_argument(kind: str, text: str, kinds: Kinds) -> str:
 
 
 def _checked(asked: Asked, kinds: Kinds) -> Asked:
+    if twice := [port for n, port in enumerate(asked.on) if port in asked.on[:n]]:
+        raise ModelError(f"{asked.text!r} names the port {twice[0]} twice: leave out one")
     keys = _keys(asked.kind, asked.text, kinds)
     for key in asked.arguments:
         if key not in keys:

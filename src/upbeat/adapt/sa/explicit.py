@@ -1374,8 +1374,11 @@ class _Reduction:
                 hint = f"Declare one: input ports {one.name}."
             self.bad(one.at, f"'{one.name}' cannot be {what} {why}", hint)
         else:
-            hint = suggest(one.name, known, "names")
-            self.bad(one.at, f"there is no '{one.name}'", hint)
+            what = f"there is no '{one.name}'"
+            if all(problem.what != what for problem in self.problems):  # its first place is enough
+                alike = [n for n in sorted(known) if n.translate(_ALIKE) == one.name.translate(_ALIKE)]
+                digits = f"Did you mean '{alike[0]}'? Letters and digits look alike." if alike else ""
+                self.bad(one.at, what, digits or suggest(one.name, known, "names"))
         return None
 
     def port_ref(self, one: Ref, where: str, write: bool) -> Ref | None:
@@ -1480,6 +1483,7 @@ class _Reduction:
 
 
 _HOLDS = ("outputs are held by order 0 or 1", "Write 'zero order hold' or 'first order hold'.")
+_ALIKE = str.maketrans("1I0", "llO")
 _PLACES = {
     "In": "the first part of in rules",
     "MapIn": "the second part of in rules",
