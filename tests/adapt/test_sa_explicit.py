@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
-from upbeat.adapt.sa.explicit import explicit, layers
+from upbeat.adapt.sa.explicit import Progress, explicit, layers
 from upbeat.adapt.sa.loading import Library, all_of, checked
 from upbeat.adapt.sa.parsing import parse
 from upbeat.adapt.sa.showing import text_of
@@ -437,3 +438,39 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_layers_of_a_plain_adaptation_is_itself() -> None:
     (it,) = parse(WINDOW).adaptations
     assert layers(it) == (it,)
+
+
+def drawn_control(turn: random.Random, depth: int = 0) -> tuple[str, set[float]]:
+    """Statements that step a unit, and how far (in parts of H) each way through them brings it."""
+    text, ends = "", {0.0}
+    for _ in range(turn.randint(1, 3)):
+        kind = turn.choice(("step", "step", "if", "for")) if depth < 2 else "step"
+        if kind == "step":
+            share = turn.choice((0.25, 0.5, 1.0))
+            text += f"do_step(a, t, H * {share}); "
+            more = {share}
+        elif kind == "if":
+            (one, first), (two, second) = drawn_control(turn, depth + 1), drawn_control(turn, depth + 1)
+            text += f"if (a.y > 1) {{ {one} }} else {{ {two} }} "
+            more = first | second
+        else:
+            body, part = drawn_control(turn, 2)
+            text += f"for (var i{depth}{len(text)} in 0 .. 2) {{ {body} }} "
+            more = {2.0 * end for end in part}
+        ends = {old + new for old in ends for new in more}
+    return text, ends
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_how_far_units_are_brought_is_that_of_all_ways(seed: int) -> None:
+    turn = random.Random(seed)
+    text, ends = drawn_control(turn)
+    (layer,) = layers(parse(f"{ONE}control {{ {text}\nreturn H; }}").adaptations[0])
+    try:
+        made = explicit(layer)
+    except ScenarioError as error:
+        (found,) = error.problems
+        assert ("beyond" in found.what and min(ends) > 1.0) or ("not been" in found.what and max(ends) < 1.0)
+        return
+    assert min(ends) <= 1.0 <= max(ends)
+    assert bool(Progress(made.it).beyond) == (max(ends) > 1.0)
