@@ -47,6 +47,32 @@ def test_heat_that_pulses_at_1_kHz_arrives(step: float) -> None:
     assert abs(plain["room.T"][-1] / -0.03 - 1) > 0.5 or step == 0.0997
 
 
+@pytest.mark.parametrize("coupling", ["jacobi", "gauss_seidel"])
+@pytest.mark.parametrize("steps", ["", " with steps = 100"])
+@pytest.mark.parametrize("frequency", [997, 1000, 4985, 15970])
+def test_no_period_falls_into_step_with_a_mean(frequency: int, steps: str, coupling: str) -> None:
+    """100 equal steps in 0.1 s would see a pulse of 1 kHz at one phase alone, and miss 43 % of it."""
+    pulse = f"100.0 if {frequency}*time - floor({frequency}*time) < 0.3 else 0.0"
+    loss = up.adapted(up.Function(outputs={"q": pulse}), f"average on q{steps}")
+    scenario = up.Scenario({"loss": loss, "room": ROOM}, {"room.q": "loss.q"})
+    trace = up.simulate(scenario, pace=0.1, until=2.0, coupling=coupling)
+    assert trace["room.T"][-1] == pytest.approx(-0.06, rel=0.01)
+    if frequency == 1000:
+        both(scenario, pace=0.1, until=0.2, coupling=coupling)
+
+
+def test_notes_say_what_is_too_quick_and_what_is_sampled() -> None:
+    wires = {"room.q": "loss.q"}
+    loss: Any = up.Function(outputs={"q": PULSES})
+    quick = up.experiment(up.Scenario({"loss": loss, "room": ROOM}, wires), step=0.1, until=0.1)
+    assert any("repeats itself every 0.001 s" in note for note in quick.run().notes)
+    fine = up.experiment(up.Scenario({"loss": loss, "room": ROOM}, wires), step=1e-4, until=1e-3)
+    assert not any("repeats itself" in note for note in fine.run().notes)
+    box = up.adapted(up.PythonUnit(Pulsing, outputs=["q"]), "average on q with steps = 7")
+    sampled = up.simulate(up.Scenario({"loss": box, "room": ROOM}, wires), pace=0.1, until=0.1)
+    assert any("sampled: the trapezoidal rule over 7 steps" in note for note in sampled.notes)
+
+
 class Pulsing:
     """The same as a black box: nobody but itself knows when it pulses."""
 

@@ -280,6 +280,8 @@ class Adaptation:
     delayed: frozenset[str] = frozenset()
     name: str = "adaptation"
     """For messages."""
+    remark: str = ""
+    """Said in the notes of every run with it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", dict(self.units))

@@ -510,25 +510,21 @@ class _Level:
         code += [Let(self.size, ONE), Let(self.sized, ZERO), Let(self.after, ZERO)]
         for inner in self.inside.values():
             code += inner.begin(self.now)
-        late = it.reactive is False
-        code += self.first_parts(it.in_rules, flags_only=late)
-        # A delayed one takes its inputs when it makes its first step; what is inside knows them before.
-        seen = frozenset(_targets(it.in_rules)) if late else None
-        code += self.first_parts(it.in_rules, seen) if late else []
-        code += self._first_inside(seen)
+        code += self.first_parts(it.in_rules, flags_only=it.reactive is False)
+        code += self._first_inside()
         code += self.data(it.init, self.scope(), self.names)
         if _read_by(it.in_rules) & {*_assigned(it.init)}:  # which the units inside were given too early
-            code += self._first_inside(seen)
+            code += self._first_inside()
             own = {*_assigned(it.init)} - _targets(it.in_rules) - _targets(it.out_rules)
             begin = [one for one in it.stored if one.name in own]
             code += [Let(_index(self.names[one.name]), Number(float(_start(one, it)))) for one in begin]
             code += self.data(it.init, self.scope(), self.names)
         return [*code, *self.outputs_now()]
 
-    def _first_inside(self, seen: frozenset[str] | None) -> Code:
+    def _first_inside(self) -> Code:
         """The units inside at the start time: their inputs, their outputs, and what is stored of these."""
         it = self.it
-        code = self.second_parts(it.in_rules, self.inner, seen, flag_shown=seen is not None)
+        code = self.second_parts(it.in_rules, self.inner)
         scope = self.scope()
         begun: set[str] = set()
         for side, unit, port in it.inside.graph.order:

@@ -32,12 +32,12 @@ from upbeat.adapt.adaptation import (
 from upbeat.adapt.library import INSIDE
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Name, Number, Op, all_of, any_of, apply, names, parse
+from upbeat.core.expr import Expr, Kernel, Name, Number, Op, all_of, any_of, apply, names, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.data import TIME, Equations
-from upbeat.units.equations.ode import Function, Ode, equations_of
+from upbeat.units.equations.ode import Function, Ode, cell_of, equations_of, periods
 from upbeat.units.wrapped import Replayed, Resampled
 
 MAX_STEPS = 1_000_000
@@ -191,6 +191,50 @@ def _substeps(times: int) -> tuple[Statement, ...]:
     return (Loop(times, (Step(INSIDE, start, part),), index="n"),)
 
 
+FINE = 1597
+"""Steps for the mean of what depends on time."""
+POINTS = 16
+"""Solver steps in a period that is known, at least."""
+GOLDEN = (5.0**0.5 - 1.0) / 2.0
+
+
+def _uneven_substeps(count: int) -> tuple[Statement, ...]:
+    """The unit makes so many steps of two lengths, a golden ratio and one apart, in the order of a Fibonacci
+    word: whatever period a signal has, its phases at these points are spread evenly."""
+
+    def past(n: str) -> str:
+        return f"({n}*{GOLDEN!r} - floor({n}*{GOLDEN!r}))"
+
+    total = count + (count * GOLDEN) % 1.0
+    start = parse(f"t + (n + {past('n')})*H/{total!r}")
+    size = parse(f"(1 + {past('(n + 1)')} - {past('n')})*H/{total!r}")
+    return (Loop(count, (Step(INSIDE, start, size),), index="n"),)
+
+
+def _timed(equations: Equations) -> bool:
+    """Whether equations depend on time directly."""
+    cells = [cell for output in equations.outputs for cell in output.definition.cells]
+    cells += [cell for one in equations.locals for cell in one.cells]
+    cells += [cell for state in equations.states for cell in state.derivative.cells]
+    return any(TIME in names(cell) for cell in cells)
+
+
+def _mean_of_period(equations: Equations, cell: str) -> float | None:
+    """The mean of an output that is a periodic function of time alone; None if it is anything else."""
+    tree = cell_of(equations, cell)
+    found = periods(equations, cell)
+    if names(tree) != {TIME} or not found:
+        return None
+    value, period = Kernel((TIME,), (tree,)).python(), found[-1]
+    points = [(k + 0.5) * period / FINE for k in range(FINE)]
+    here = [float(value((t,))[0]) for t in points]
+    later = [float(value((t + 3 * period,))[0]) for t in points[::50]]
+    size = max(map(abs, here))
+    if not size < 1e300 or any(abs(a - b) > 1e-6 * size for a, b in zip(here[::50], later, strict=True)):
+        return None
+    return sum(here) / FINE
+
+
 # ----------------------------------------------------------------------------------------------------
 # Rates.
 
@@ -229,15 +273,22 @@ def rate(model: Model, times: int, inputs: str = "linear") -> Program:
     )  # fmt: skip
 
 
-def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float | None = None) -> Program:
+def average(
+    model: Model, on: tuple[str, ...] = (), steps: int | None = None, start: float | None = None
+) -> Program:
     """Outputs show their mean over the last communication step, so that what flows through them in a step
-    is right whatever happens within it. The unit makes `steps` steps in it; where it is given by equations
-    the mean is an integral by its solver, otherwise by the trapezoidal rule over these steps."""
-    count = _whole("steps", steps)
+    is right whatever happens within it. Where the unit is given by equations the mean is an integral by its
+    solver, in steps of two lengths if they depend on time: no period falls into step with these. Of others
+    it is the trapezoidal rule over `steps` equal steps."""
+    count = 1 if steps is None else _whole("steps", steps)
     exact = isinstance(model, Ode | Function) and equations_of(model) is not None  # a subclass may do more
     cells = _Passing(model).on(on, Causality.OUTPUT)
+    timed, begin = False, {}
     if isinstance(model, Ode | Function) and exact:
-        model, areas = model.integrating(cells)
+        timed = _timed(model.equations)
+        begin = {cell: _mean_of_period(model.equations, cell) for cell in cells}
+        quickest = min((p for cell in cells for p in periods(model.equations, cell)), default=None)
+        model, areas = model.integrating(cells, None if quickest is None else quickest / POINTS)
     work = _Passing(model)
     hidden = {name for both in areas.values() for name in both} if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)
@@ -248,7 +299,7 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
     if exact:
         # What is left of the step before is drained in this one, so that nothing piles up.
         control += [Assign(f"{INSIDE}.{drain}", f"{INSIDE}.{area}/H") for area, drain in areas.values()]
-        control += _substeps(count)
+        control += _uneven_substeps(max(count, FINE)) if timed else _substeps(count)
         control += [Assign(means[cell], f"{INSIDE}.{areas[cell][0]}/H") for cell in cells]
     else:
         part = apply(Op.DIV, Name("H"), Number(float(count)))
@@ -266,13 +317,21 @@ def average(model: Model, on: tuple[str, ...] = (), steps: int = 1, start: float
         control += [Assign(means[cell], f"{sums[cell]}/{2 * count}") for cell in cells]
     if start is not None and (isinstance(start, bool) or not isinstance(start, (int, float))):
         raise ModelError(f"start must be a number, not {start!r}")
+    if start is not None:
+        begin = dict.fromkeys(cells, float(start))
+    values = {cell: begin.get(cell) for cell in cells}
     first = tuple(
-        Assign(means[cell], _name(f"{INSIDE}.{cell}") if start is None else float(start)) for cell in cells
+        Assign(means[cell], _name(f"{INSIDE}.{cell}") if (value := values[cell]) is None else value)
+        for cell in cells
+    )
+    sampled = (
+        f"the mean of {', '.join(cells)} is sampled: the trapezoidal rule over {count} steps of the unit in "
+        "a communication step (steps); what is quicker than these is not seen"
     )
     more = () if exact else (*work.stored(cells, "a"), *work.stored(cells, "l"))
     return work.adaptation(
         tuple(control), name=f"average of {', '.join(cells)}", shown=means.get, init=first,
-        controls=(*work.stored(cells, "m"), *more),
+        controls=(*work.stored(cells, "m"), *more), remark="" if exact else sampled,
     )  # fmt: skip
 
 
@@ -373,9 +432,7 @@ def _moves(model: Model) -> str:
         return ""
     if equations.states:
         return f"it has states ({', '.join(state.port.name for state in equations.states)})"
-    cells = [cell for output in equations.outputs for cell in output.definition.cells]
-    cells += [cell for one in equations.locals for cell in one.cells]
-    return "it depends on time" if any(TIME in names(cell) for cell in cells) else ""
+    return "it depends on time" if _timed(equations) else ""
 
 
 def step_delay(model: Model) -> Program:
@@ -405,7 +462,9 @@ def restart(model: Model, on: tuple[str, ...], jump: float) -> Program:
             return None
         return Assign(f"{INSIDE}.{cell}", _name(work.into[cell]), (_name(rates[cell]),))
 
-    first = tuple(Assign(old, _name(work.outer(cell))) for cell, old in before.items())
+    # It takes its inputs when it makes its first step; what is inside begins with them, too.
+    kept = {**{work.into[cell]: cell for cell in work.into}, **{old: cell for cell, old in before.items()}}
+    first = tuple(Assign(to, _name(work.outer(cell))) for to, cell in kept.items())
     return work.adaptation(
         tuple(control), name="restart", given=given, init=first, reactive=False,
         controls=(*work.stored(moving, "b"), *(Stored(r) for r in rates.values()), Stored("size")),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.core.time import Span
 from upbeat.master.couplings.coupling import Coupling
@@ -19,6 +20,7 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import StepLog
 from upbeat.units.discrete.converters import Converter
 from upbeat.units.discrete.model import changes_at_instants
+from upbeat.units.equations.ode import equations_of, periods
 from upbeat.units.process import bare
 
 MAX_CALLS = 1_000_000
@@ -76,7 +78,10 @@ def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
                     f"{path_of(closed, connection.unit)}.{connection.port} (from {closed.column(unit, port)})"
                 )
                 found.setdefault(about, []).append(ends)
-                mean = f'adapt = ["average on {port} with steps = {round(steps[unit] / sees)}"]'
+                many = f" with steps = {round(steps[unit] / sees)}"
+                equations = equations_of(bare(closed.units[unit]))
+                timed = equations is not None and not equations.states  # a function of time and inputs
+                mean = f'adapt = ["average on {port}{"" if timed else many}"]'
                 cure.setdefault(about, f"{path_of(closed, unit)} {mean}")
     return [
         f"{_named(ends)} sees only {about}, at its own communication points: what happens in between is "
@@ -99,6 +104,32 @@ def without_rate(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
         + ", at another rate with another step: if its code has a rate of its own, give it a sample_time"
         for rate, units in found.items()
     ]
+
+
+def too_quick(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
+    """Periodic signals with less than two communication points in a period, as far as equations tell; and
+    means that are sampled."""
+    usual, rates = nominal_step(pace), getattr(coupling, "rates", {})
+    found: list[str] = []
+    for connection in closed.connections if usual else ():
+        for unit, port in connection.sources:
+            equations = equations_of(bare(closed.units[unit])) if unit in closed.units else None
+            shown = equations is not None and any(port == one.port.name for one in equations.outputs)
+            if not usual or equations is None or not shown or rates.get(unit, 1) > 1:
+                continue
+            size = next(one.port.size for one in equations.outputs if one.port.name == port)
+            own = [p for cell in cell_names(port, size) for p in periods(equations, cell)]
+            if own and min(own) < 2 * usual * (1 - 1e-9) and connection.unit not in closed.added_units:
+                found.append(
+                    f"{path_of(closed, connection.unit)}.{connection.port} sees {closed.column(unit, port)} "
+                    f"every {usual:g} s, and it repeats itself every {min(own):.3g} s: what happens in "
+                    "between is lost. Take shorter steps, or let it show its mean over the step: "
+                    f'{path_of(closed, unit)} adapt = ["average on {port}"]'
+                )
+    for unit, model in closed.units.items():
+        if remark := getattr(getattr(bare(model), "adaptation", None), "remark", ""):
+            found.append(f"{path_of(closed, unit)}: {remark}")
+    return list(dict.fromkeys(found))
 
 
 def check_rates(pace: Pace, closed: Scenario, span: Span | None) -> None:

@@ -14,7 +14,14 @@ from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators
 from upbeat.master.events.instants import Instants, Simultaneous, idle, instants, without
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
-from upbeat.master.held import check_abilities, check_rates, held_inputs, lost_between, without_rate
+from upbeat.master.held import (
+    check_abilities,
+    check_rates,
+    held_inputs,
+    lost_between,
+    too_quick,
+    without_rate,
+)
 from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import (
     fallen,
@@ -211,7 +218,8 @@ class Master:
         are only looked at where steps end, in sentences."""
         settled, closed = self.settled(scenario), scenario.closed()
         parts = settled.pace, settled.coupled, closed
-        return (*lost_between(*parts), *without_rate(*parts), *(jumping(closed) if closed.eventful else ()))
+        seen = (*lost_between(*parts), *too_quick(*parts))
+        return (*seen, *without_rate(*parts), *(jumping(closed) if closed.eventful else ()))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import pi
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.expr import Expr, names, parse
+from upbeat.core.expr import Apply, Expr, Lookup, Number, Op, evaluate, names, parse, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.units.equations.arranging import (
@@ -23,7 +24,7 @@ from upbeat.units.equations.arranging import (
     with_indicators,
     with_stops,
 )
-from upbeat.units.equations.data import Equations
+from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import reactions
 from upbeat.units.equations.hybrid import HybridUnit
 from upbeat.units.equations.lowered import OdeTables, lower
@@ -103,9 +104,12 @@ class _Model:
         grown = with_states(self.equations)
         return self if grown is self.equations else self._with(grown)
 
-    def integrating(self, outputs: Sequence[str]) -> tuple[Ode, dict[str, tuple[str, str]]]:
+    def integrating(
+        self, outputs: Sequence[str], longest: float | None = None
+    ) -> tuple[Ode, dict[str, tuple[str, str]]]:
         """The same model with the integrals of these outputs as states that are given out, each with an input
-        that is taken off its rate, by which it can be drained; and what the two are called."""
+        that is taken off its rate, by which it can be drained; and what the two are called. Solver steps are
+        not longer than `longest`, unless the model says how many there are."""
         spec = self.to_spec()
         taken = {port.name for port in self.ports} | {*spec.get("states", ()), *spec.get("locals", ())}
         shown = spec.get("outputs", {})
@@ -124,7 +128,13 @@ class _Model:
             shown[name] = name
             inputs.append(Port(drain, Causality.INPUT))
             areas[output] = (name, drain)
-        return Ode(**{**spec, "states": states, "inputs": inputs, "outputs": shown}), areas
+        spec = {**spec, "states": states, "inputs": inputs, "outputs": shown}
+        solver: Any = Ode(**spec).solver
+        key = "longest" if hasattr(solver, "longest") else "step"
+        if longest is not None and getattr(solver, "steps", 1) == 1 and not getattr(solver, "formula", None):
+            own = getattr(solver, key)
+            spec["solver"] = replace(solver, **{key: longest if own is None else min(own, longest)})
+        return Ode(**spec), areas
 
     def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
@@ -352,3 +362,45 @@ def equations_of(model: object) -> Equations | None:
     """The equations that say all about a model; None if it is something else, or somebody's subclass, which
     may mean more than they say."""
     return model.equations if type(model) in (Ode, Function) else None  # type: ignore[attr-defined]
+
+
+def periods(equations: Equations, output: str) -> tuple[float, ...]:
+    """The periods of an output, or of a cell of it, as far as its equation tells: of floor, ceil, mod, sin,
+    cos and tan of what is linear in time. Parameters count as they are."""
+    tree = cell_of(equations, output)
+    found: set[float] = set()
+    waiting: list[Expr] = [tree]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen or not isinstance(node, Apply | Lookup):
+            continue
+        seen.add(id(node))
+        waiting += node.args
+        if not isinstance(node, Apply) or node.op not in _REPEATING or names(node.args[0]) != {TIME}:
+            continue
+        own = _REPEATING[node.op]
+        if node.op is Op.MOD:
+            own = 0.0 if names(node.args[1]) else abs(evaluate(node.args[1], {}))
+        at = [evaluate(node.args[0], {TIME: t}) for t in (0.0, 1.0, 2.0)]
+        rate = abs(at[1] - at[0])
+        if rate and own and abs(at[2] - 2 * at[1] + at[0]) <= 1e-9 * rate:
+            found.add(own / rate)
+    return tuple(sorted(found))
+
+
+_REPEATING = {Op.FLOOR: 1.0, Op.CEIL: 1.0, Op.MOD: 1.0, Op.SIN: 2 * pi, Op.COS: 2 * pi, Op.TAN: pi}
+
+
+def cell_of(equations: Equations, output: str) -> Expr:
+    """What a cell of an output is, over time, states, inputs and variables; parameters as they are."""
+    values = {
+        name: Number(float(value))
+        for port in equations.parameters
+        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
+    }
+    for one in equations.outputs:
+        for name, cell in zip(cell_names(one.port.name, one.port.size), one.definition.cells, strict=True):
+            if name == output:
+                return substitute(equations.written_out(cell), values)
+    raise KeyError(output)
