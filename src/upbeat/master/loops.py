@@ -448,12 +448,17 @@ class FixedPoint:
         return [*torn.repeat(self.max_iterations, body, judged.start()), *determined(torn)]
 
 
+SLOWEST = 1e-2
+"""An unknown is at least so far from its solution, in parts of its residual, as far as secants can tell."""
+
+
 class _Secant:
     """Judges iterations that know no slopes, by the last two rounds.
 
     What the residual has changed by, over what the unknown has, tells how far a solution is. So neither a
     slow iteration nor one that drifts away, to where any residual is small beside the values, looks solved;
-    nor does one that rounding keeps from coming nearer.
+    nor does one that rounding keeps from coming nearer. Where an unknown has hardly moved, its residual has
+    changed because others have: that says nothing, so no loop is taken to be steeper than 1/`SLOWEST`.
     """
 
     def __init__(self, torn: Torn) -> None:
@@ -482,7 +487,7 @@ class _Secant:
         for i in torn.cells:
             x, r = Cell(torn.guess + i), Cell(torn.residual + i)
             moved = apply(Op.ABS, x - Cell(self.past_x + i))
-            rate = moved / apply(Op.ABS, r - Cell(self.past_r + i))
+            rate = apply(Op.MAX, moved / apply(Op.ABS, r - Cell(self.past_r + i)), SLOWEST)
             left = (apply(Op.ABS, r) + 2 * ROUNDING * apply(Op.ABS, x)) * rate
             arrived = apply(Op.LE, left, torn.tolerance * apply(Op.ABS, x) + torn.rounding(i))
             still = torn.small(torn.residual + i, 4 * ROUNDING, i)
