@@ -221,3 +221,35 @@ def test_an_input_that_nobody_has_set_yet(tmp_path: Path) -> None:
     lag = up.Ode({"x": "u - x"}, inputs=["u"], outputs={"y": "x"})
     scenario = up.Scenario({"m": up.read_sa(file, {"p": lag})}, {"m.u": "1"})
     assert up.stability_of(scenario, step=0.1, scan=False).verdict == "undecided"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_stored_gains_are_never_judged_wrongly(seed: int) -> None:
+    """The judge is the recursion of x and n, by hand."""
+    draw = np.random.default_rng(seed)
+    a, b, c = (round(float(draw.uniform(*ends)), 3) for ends in ((-1.0, 1.0), (-1.0, 1.0), (0.2, 2.0)))
+    update = str(
+        draw.choice(
+            [
+                f"{a}*n + {b}",
+                f"{a}*n*n + {b}",
+                "1 - n",
+                f"{c}",
+                f"min(n + {c}, 3)",
+                f"{b} if n > 0.5 else 1",
+                "n",
+            ]
+        )
+    )
+    gain = str(draw.choice([f"{c} + {b}*n", "n", f"{c}", "round(n)", "4 if n > 0.5 else 1"]))
+    start, loop = float(draw.choice([0.0, 1.0, c])), float(draw.choice([2.0, 8.0, 18.0]))
+    found = up.stability_of(scheduled(update, gain, start=start, loop=loop), step=0.1, scan=False)
+    x, n, early = 0.01, start, 0.0
+    for k in range(800):
+        n = float(eval(update, {"n": n, "min": min}))
+        x *= GAIN - (1.0 - GAIN) * float(eval(gain, {"n": n, "round": round})) * loop
+        early = max(early, abs(x)) if k < 200 else early
+        if abs(x) > 1e60:
+            break
+    assert not (found.verdict == "stable" and abs(x) > early)
+    assert not (found.verdict == "unstable" and abs(x) < 0.5 * early)
