@@ -83,12 +83,11 @@ class Reference:
         self.assigned: set[str] = set()
         self.saved: dict[str, Any] = {}
         self.end = 0.0
-        self.conditions("in")
-        kept = deepcopy((self.its["stored"], self.its["held"]))
-        self.first("in")
+        if it.reactive is not False:
+            self.first("in")
+        else:
+            self.conditions("in")
         self.settle()
-        if it.reactive is False:  # takes its inputs when it makes its first step
-            self.its["stored"], self.its["held"] = kept
         self.its["before"] = dict(self.its["inputs"])
         self.first("out")
         self.data(it.init, self.its["stored"])
