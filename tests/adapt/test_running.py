@@ -61,6 +61,13 @@ def test_no_period_falls_into_step_with_a_mean(frequency: int, steps: str, coupl
         both(scenario, pace=0.1, until=0.2, coupling=coupling)
 
 
+def test_a_pulse_of_a_phase_that_is_a_state_has_its_mean() -> None:
+    loss = up.Ode({"p": "1000"}, outputs={"q": "100.0 if p - floor(p) < 0.3 else 0.0"})
+    scenario = up.Scenario({"loss": up.adapted(loss, "average on q"), "room": ROOM}, {"room.q": "loss.q"})
+    trace = up.simulate(scenario, pace=0.1, until=2.0, coupling="gauss_seidel")
+    assert trace["room.T"][-1] == pytest.approx(-0.06, rel=0.01)
+
+
 def test_notes_say_what_is_too_quick_and_what_is_sampled() -> None:
     wires = {"room.q": "loss.q"}
     loss: Any = up.Function(outputs={"q": PULSES})

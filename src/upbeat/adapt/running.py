@@ -32,7 +32,7 @@ from upbeat.adapt.adaptation import (
 from upbeat.adapt.library import INSIDE
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Kernel, Name, Number, Op, all_of, any_of, apply, names, parse
+from upbeat.core.expr import Apply, Expr, Kernel, Name, Number, Op, all_of, any_of, apply, fold, names, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.scenario.scenario import Scenario
@@ -219,6 +219,17 @@ def _timed(equations: Equations) -> bool:
     return any(TIME in names(cell) for cell in cells)
 
 
+def _jumps(equations: Equations) -> bool:
+    """Whether outputs may jump: one step of a solver sees nothing of a pulse."""
+
+    def inner(node: Any, found: list[bool]) -> bool:
+        jumping = isinstance(node, Apply) and node.op in (Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD, Op.WHERE)
+        return jumping or any(found)
+
+    cells = [equations.written_out(cell) for one in equations.outputs for cell in one.definition.cells]
+    return any(fold(cell, lambda leaf: False, inner) for cell in cells)
+
+
 def _mean_of_period(equations: Equations, cell: str) -> float | None:
     """The mean of an output that is a periodic function of time alone; None if it is anything else."""
     tree = cell_of(equations, cell)
@@ -278,14 +289,14 @@ def average(
 ) -> Program:
     """Outputs show their mean over the last communication step, so that what flows through them in a step
     is right whatever happens within it. Where the unit is given by equations the mean is an integral by its
-    solver, in steps of two lengths if they depend on time: no period falls into step with these. Of others
-    it is the trapezoidal rule over `steps` equal steps."""
+    solver, in steps of two lengths if they depend on time or jump: no period falls into step with these.
+    Of others it is the trapezoidal rule over `steps` equal steps."""
     count = 1 if steps is None else _whole("steps", steps)
     exact = isinstance(model, Ode | Function) and equations_of(model) is not None  # a subclass may do more
     cells = _Passing(model).on(on, Causality.OUTPUT)
     timed, begin = False, {}
     if isinstance(model, Ode | Function) and exact:
-        timed = _timed(model.equations)
+        timed = _timed(model.equations) or _jumps(model.equations)
         begin = {cell: _mean_of_period(model.equations, cell) for cell in cells}
         quickest = min((p for cell in cells for p in periods(model.equations, cell)), default=None)
         model, areas = model.integrating(cells, None if quickest is None else quickest / POINTS)
