@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from upbeat.adapt.adaptation import (
     SIZES,
@@ -37,7 +37,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.data import TIME, Equations
-from upbeat.units.equations.ode import Function, Ode, cell_of, equations_of, periods
+from upbeat.units.equations.ode import Ode, cell_of, equations_of, periods
 from upbeat.units.wrapped import Replayed, Resampled
 
 MAX_STEPS = 1_000_000
@@ -292,14 +292,15 @@ def average(
     solver, in steps of two lengths if they depend on time or jump: no period falls into step with these.
     Of others it is the trapezoidal rule over `steps` equal steps."""
     count = 1 if steps is None else _whole("steps", steps)
-    exact = isinstance(model, Ode | Function) and equations_of(model) is not None  # a subclass may do more
+    equations = equations_of(model)
+    exact = equations is not None
     cells = _Passing(model).on(on, Causality.OUTPUT)
     timed, begin = False, {}
-    if isinstance(model, Ode | Function) and exact:
-        timed = _timed(model.equations) or _jumps(model.equations)
-        begin = {cell: _mean_of_period(model.equations, cell) for cell in cells}
-        quickest = min((p for cell in cells for p in periods(model.equations, cell)), default=None)
-        model, areas = model.integrating(cells, None if quickest is None else quickest / POINTS)
+    if equations is not None:
+        timed = _timed(equations) or _jumps(equations)
+        begin = {cell: _mean_of_period(equations, cell) for cell in cells}
+        quickest = min((p for cell in cells for p in periods(equations, cell)), default=None)
+        model, areas = cast(Ode, model).integrating(cells, None if quickest is None else quickest / POINTS)
     work = _Passing(model)
     hidden = {name for both in areas.values() for name in both} if exact else set()
     work.ports = tuple(port for port in work.ports if port.name not in hidden)

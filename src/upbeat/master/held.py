@@ -18,7 +18,6 @@ from upbeat.scenario.events.watcher import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import StepLog
-from upbeat.units.discrete.converters import Converter
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.ode import equations_of, periods
 from upbeat.units.process import bare
@@ -138,8 +137,6 @@ def check_rates(pace: Pace, closed: Scenario, span: Span | None) -> None:
     for unit, model in closed.units.items() if around else ():
         inner = bare(model)
         period = getattr(inner, "every", None) or getattr(inner, "sample_time", None)
-        if isinstance(inner, Converter):
-            period = next((port.initial[0] for port in inner.ports if port.name == "every"), None)
         if around and isinstance(period, (int, float)) and 0.0 < period < around / MAX_CALLS:
             raise MasterError(
                 f"'{path_of(closed, unit)}' runs every {period:g} s, which is {around / period:.3g} times "

@@ -37,6 +37,11 @@ class Converter(FrontEnd):
         spec: dict[str, Any] = json.loads(self.written)
         return spec
 
+    @property
+    def every(self) -> Any:
+        """The time between two of its events, where it has a fixed one."""
+        return next((port.initial[0] for port in self.ports if port.name == "every"), None)
+
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same converter with other parameters."""
         settable = [port for port in self.ports if port.causality is Causality.PARAMETER]

@@ -87,7 +87,7 @@ class _Model:
     def fixed(self, parameter: str) -> str | None:
         """None, since the kernels read every parameter where the unit keeps it; but the step of the solver
         may have been computed from it."""
-        formula = getattr(self.solver, "formula", None)
+        formula = getattr(self.solver, "step_formula", None)
         if formula is None or parameter not in {name.partition("[")[0] for name in names(parse(formula))}:
             return None
         return f"the step of the solver follows from it ({formula})"
@@ -131,7 +131,11 @@ class _Model:
         spec = {**spec, "states": states, "inputs": inputs, "outputs": shown}
         solver: Any = Ode(**spec).solver
         key = "longest" if hasattr(solver, "longest") else "step"
-        if longest is not None and getattr(solver, "steps", 1) == 1 and not getattr(solver, "formula", None):
+        if (
+            longest is not None
+            and getattr(solver, "steps", 1) == 1
+            and not getattr(solver, "step_formula", None)
+        ):
             own = getattr(solver, key)
             spec["solver"] = replace(solver, **{key: longest if own is None else min(own, longest)})
         return Ode(**spec), areas

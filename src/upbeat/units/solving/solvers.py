@@ -25,12 +25,12 @@ class SolverError(UpbeatError):
 class _Fixed:
     """`steps` equal steps per communication step; or as many as needed for them to be at most `step` long.
 
-    `formula` is what `step` was computed from, over the parameters of the unit: ``step = "tau/4"``.
+    `step_formula` is what `step` was computed from, over the parameters of the unit: ``step = "tau/4"``.
     """
 
     steps: int = 1
     step: float | None = None
-    formula: str | None = None
+    step_formula: str | None = None
 
     method: ClassVar[str]
     tableau: ClassVar[Tableau]
@@ -178,23 +178,25 @@ def solver_from(given: object, parameters: Mapping[str, float] | None = None) ->
     if method not in METHODS:
         raise ModelError(f"there is no solver {method!r}. {suggest(method, METHODS, 'solvers')}")
     settings = current_names(METHODS[method].__name__, settings)
-    known = [field.name for field in fields(METHODS[method]) if field.name != "formula"]
+    known = [field.name for field in fields(METHODS[method])]
+    if issubclass(METHODS[method], _Fixed):
+        known.remove("step_formula")  # what `step` was written as
     for key in settings:
         if key not in known:
             raise ModelError(f"solver {method} has no setting {key!r}. {suggest(key, known, 'settings')}")
     formula = settings.get("step")
     if parameters is not None and isinstance(formula, str):
-        settings |= {"step": _step(method, formula, parameters), "formula": formula}
+        settings |= {"step": _step(method, formula, parameters), "step_formula": formula}
     return METHODS[method](**settings)
 
 
 def _at(solver: Solver, parameters: Mapping[str, float] | None) -> Solver:
     """The solver with the step that its formula gives; without these parameters it is a number for good."""
-    if not isinstance(solver, _Fixed) or solver.formula is None:
+    if not isinstance(solver, _Fixed) or solver.step_formula is None:
         return solver
-    if parameters is None or not names(parse(solver.formula)) <= parameters.keys():
-        return replace(solver, formula=None)
-    return replace(solver, step=_step(solver.method, solver.formula, parameters))
+    if parameters is None or not names(parse(solver.step_formula)) <= parameters.keys():
+        return replace(solver, step_formula=None)
+    return replace(solver, step=_step(solver.method, solver.step_formula, parameters))
 
 
 def _step(method: str, formula: str, parameters: Mapping[str, float]) -> float | None:
@@ -227,7 +229,7 @@ def solver_spec(solver: Solver) -> str | dict[str, Any]:
         for field in fields(solver)
         if field.default is MISSING or getattr(solver, field.name) != field.default
     }
-    if formula := settings.pop("formula", None):
+    if formula := settings.pop("step_formula", None):
         settings["step"] = formula
     return {"kind": solver.method, **settings} if settings else solver.method
 
