@@ -7,9 +7,9 @@ CXX_FOUND := $(shell command -v $(if $(filter-out default,$(origin CXX)),$(CXX),
 
 BIN := .venv/bin
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && echo 4 || echo $$n)
-PYTEST_ARGS ?= -n $(JOBS)
+PYTEST_ARGS ?= -n $(JOBS) --dist worksteal
 QUICK := -m "not slow"
-NATIVE := $(wildcard CMakeLists.txt) $(shell find native -type f 2>/dev/null)
+NATIVE := $(wildcard CMakeLists.txt) $(shell find native src/upbeat/generate/c -type f 2>/dev/null)
 
 # Where there is a compiler, C++ that does not build is an error and not a quiet fallback to the
 # interpreter (see pyproject.toml). `make setup UPBEAT_NATIVE=off` does without on purpose.
@@ -74,7 +74,8 @@ test: setup native-asan native-tsan  ## The tests: the C++ core under sanitizers
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(QUICK)
 
 nightly: QUICK :=
-nightly: test  ## All tests, the slow ones with many more cases included
+nightly: export UPBEAT_EXAMPLES := 100
+nightly: test  ## All tests, the slow ones and many more drawn examples included
 
 # Laws are tested with drawn examples: the same ones in `make test`, new ones here, as often as you like.
 FUZZ := $(shell grep -rl --include='test_*.py' hypothesis tests | sort)
@@ -122,7 +123,7 @@ walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the co
 engine-pictures: setup  ## Draw the pictures of docs/engine.md (some minutes)
 	$(BIN)/python tools/engine_pictures.py
 
-engine-tables: setup  ## Fill in the tables of docs/engine.md from build/evidence/engine.json
+engine-tables: setup  ## Fill in the tables of docs/engine.md from build/evidence/reproduce-engine.json
 	$(BIN)/python tools/engine_tables.py
 
 docs-serve: .venv/.checkers  ## Show the documentation while it is being written

@@ -100,7 +100,13 @@ def adapted(**other: up.Model) -> up.Scenario:
 
 
 def run(scenario: up.Scenario, **more: Any) -> up.Trace:
-    settings = {"pace": H, "until": UNTIL, "coupling": up.GaussSeidel(), "inputs": "linear"} | more
+    settings = {
+        "pace": H,
+        "until": UNTIL,
+        "coupling": up.GaussSeidel(),
+        "inputs": "linear",
+        "jumps": False,
+    } | more
     return up.simulate(scenario, **settings)
 
 

@@ -86,7 +86,7 @@ def judged(found: dict[str, up.Trace]) -> dict[str, Any]:
     for name, trace in found.items():
         here = tops(trace)
         result[name] = {
-            "steps": len(trace.time) - 1,
+            "steps": trace.steps.count,
             "energy": here,
             "gains": int(np.sum(np.diff(here) > 0)),
             "after_first": here[1] / here[0],

@@ -135,8 +135,9 @@ class Reference:
 
 def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
     """Which events were found, how exactly, and what should not be there."""
-    exact = reference.positions(trace.time)
-    error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
+    rows = trace.one_sided()
+    exact = reference.positions(rows.time)
+    error = np.abs(rows["upper.x"] - exact[0]) + np.abs(rows["lower.x"] - exact[1])
     found, wanted = happened(trace), reference.events
     right = 0
     for (name, t), (other, at) in zip(found, wanted, strict=False):
@@ -145,7 +146,7 @@ def judged(trace: up.Trace, reference: Reference) -> dict[str, Any]:
         right += 1
     late = [abs(t - at) for (_, t), (_, at) in zip(found[:right], wanted[:right], strict=True)]
     return {
-        "steps": len(trace.time) - 1,
+        "steps": trace.steps.count,
         "events": f"{right} of {len(wanted)}",
         "max_time_error": max(late, default=0.0),
         "e_rms": float(np.sqrt(np.mean(error**2))),
@@ -188,13 +189,14 @@ def walls(step: float = 0.05) -> dict[str, Any]:
         return up.simulate(scenario, pace=up.Fixed(step), until=MOVING_UNTIL, coupling=coupling, ports=lines)
 
     trace, fixed = run("auto"), run("upper")
-    leader = trace["leader"][1:]  # of the step from time[k] on
+    rows = trace.one_sided()
+    leader = rows["leader"][1:]  # of the step from time[k] on
     places = np.flatnonzero(np.diff(leader)) + 1
     found = judged(trace, reference)
     return {
         **found,
         "reference": reference.events,
-        "switches": [float(trace.time[k]) for k in places],
+        "switches": [float(rows.time[k]) for k in places],
         "left_to_check": len(left_to_check(trace, step)),
         "fixed_sequence_left_to_check": len(left_to_check(fixed, step)),
         "fixed_sequence_events": judged(fixed, reference)["events"],

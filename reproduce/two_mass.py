@@ -198,12 +198,13 @@ def matched(found: EventTimes, wanted: EventTimes) -> int:
 
 def judged(trace: up.Trace, reference: Reference, events: EventTimes | None = None) -> dict[str, Any]:
     """Steps, the error, and how many events are missing or should not be there."""
-    exact = reference.positions(trace.time)
-    error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
+    rows = trace.one_sided()
+    exact = reference.positions(rows.time)
+    error = np.abs(rows["upper.x"] - exact[0]) + np.abs(rows["lower.x"] - exact[1])
     events = happened(trace) if events is None else events
     right = matched(events, reference.events)
     return {
-        "steps": len(trace.time) - 1,
+        "steps": trace.steps.count,
         "e_rms": float(np.sqrt(np.mean(error**2))),
         "missed": len(reference.events) - right,
         "spurious": len(events) - right,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 
 from fmu_maker import COMPILER, MODELS, make
@@ -27,6 +28,24 @@ if _PROFILE == "steady":
     assert callable(providers._get_local_constants)
     _NONE = providers.Constants()
     providers._get_local_constants = lambda: _NONE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` draws a third of the examples that a law asks for, others as many and at least so many."""
+    least = os.environ.get("UPBEAT_EXAMPLES")
+    for law in {item.obj for item in items if isinstance(item, pytest.Function)}:
+        if is_hypothesis_test(law):
+            given = getattr(law, "_hypothesis_internal_use_settings", settings.default)
+            asked = given.max_examples
+            count = max(asked, int(least)) if least else max(asked // 3, min(asked, 10))
+            law._hypothesis_internal_use_settings = settings(given, max_examples=count)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage among what tests make, not among 9,000 tests, and less often."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+
 
 ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 

@@ -377,6 +377,7 @@ _ALL = (
     _linear("chatty", "CHATTY"),
     _linear("overflow", "OVERFLOW"),
     _linear("early", "EARLY"),
+    _linear("relapsing", "RESET_LIES", versions=(2,)),
     replace(GAIN, name="rows", source="gain", adjoint=True, versions=(3,)),
     *(_fault(name) for name in ("nothing", "crash", "hang", "exit", "fail", "doom", "pend", "warn", "stop")),
     *(_fault(name) for name in ("printing", "segfault")),

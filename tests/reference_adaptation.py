@@ -166,8 +166,6 @@ class Reference:
     def advance(self, to: float, given: Mapping[str, float]) -> None:
         """As many steps as it takes."""
         self.given = dict(given)
-        if self.it.mealy:  # who gives inputs may look at outputs: what is read last is known
-            self.outputs()
         while self.now < to:
             start, end = self.save(), to
             while True:
@@ -251,13 +249,11 @@ class Reference:
 def shown(it: core.Adaptation, times: Any, given: list[dict[str, float]]) -> list[dict[str, float]]:
     """The outputs of an adaptation of `Plain` units at times with inputs, in a Gauss-Seidel coupling.
 
-    Init has the inputs of the first step. Before it outputs show inputs only where they follow them at once.
+    Init has the inputs of the start time.
     """
     late = it.reactive is False
-    direct = frozenset[str]().union(*it.direct.values())
-    known = given[0] if late else {name: x if name in direct else 0.0 for name, x in given[0].items()}
-    found = [Reference(it, {unit: Plain() for unit in it.units}, known).outputs()]
-    its = Reference(it, {unit: Plain() for unit in it.units}, given[0 if late else 1])
+    its = Reference(it, {unit: Plain() for unit in it.units}, given[0])
+    found = [its.outputs()]
     for k in range(1, len(times)):
         its.advance(float(times[k]), given[k - 1 if late else k])
         its.given = dict(given[k])

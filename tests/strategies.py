@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from hypothesis import reject
 from hypothesis import strategies as st
 
@@ -28,9 +30,13 @@ from upbeat.adapt import (
     Stored,
     When,
 )
+from upbeat.engine.native import machine as native
 from upbeat.engine.parallel.cores import Profile, sharing
+from upbeat.engine.schedule import Schedule
+from upbeat.master.program import Program
 
-APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth()]
+APPROXIMATIONS = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(3), up.Continuous(), up.Smooth(),
+                  up.Nepce(), up.Nepce(up.Polynomial(2), gain=0.75)]  # fmt: skip
 
 EXACT = (
     "{a} + {b}",
@@ -557,7 +563,9 @@ def experiments(draw: st.DrawFn) -> up.Experiment:
         scenario,
         pace=pace,
         simultaneous=draw(orders(scenario)),
-        ports={name: up.Hermite() for name in steep if draw(st.booleans())},
+        ports={
+            name: draw(st.sampled_from([up.Hermite(), up.Taylor()])) for name in steep if draw(st.booleans())
+        },
         until=step * draw(st.integers(1, 8)) + draw(st.sampled_from([0.0, 0.03])),
         start=draw(st.sampled_from([0.0, -1.5])),
         coupling=coupling,
@@ -576,3 +584,56 @@ def shared_out(program: Any, models: Any, cores: int, profile: Profile | None = 
     """Schedules for those steps of a program that are shared out."""
     found = sharing(program, models, cores, profile)
     return {block: shared.schedule for block, shared in found.items() if shared.schedule is not None}
+
+
+Given = dict[int, list[tuple[str, object]]]
+"""Inputs that are set by hand, and to what, after so many steps."""
+
+
+class Outcome(NamedTuple):
+    """What a run gives, bit for bit: its error text (if any), every column, the steps, the events."""
+
+    error: str
+    columns: dict[str, list[object]]
+    steps: list[object]
+    events: list[object]
+
+
+def outcome(
+    experiment: up.Experiment,
+    program: Program | None = None,
+    given: Given | None = None,
+    schedules: Mapping[str, Schedule] | None = None,
+) -> Outcome:
+    """The outcome of a run, in which some inputs may be set by hand."""
+    plan = replace(experiment.plan, program=program or experiment.plan.program)
+    made = replace(experiment)
+    made.__dict__.update(plan=plan, choice=experiment.choice)
+    if made.choice.name == "native":
+        made.__dict__["lowered"] = native.Lowered(plan.program, plan.scenario.units, schedules=schedules)
+    try:
+        with made.open() as run:
+            for k in range(max(given, default=-1) + 1 if given else 0):
+                for name, value in given.get(k, []) if given else ():
+                    run.set(name, value)
+                if run.finished:
+                    break
+                run.step()
+            trace = run.finish()
+        text = ""
+    except up.RunError as error:
+        text, trace = str(error), error.trace
+        assert trace is not None
+    columns = {"time": trace.time, **{name: trace[name] for name in trace.names}}
+    return Outcome(
+        text,
+        {name: [bits(v) for v in values] for name, values in columns.items()},
+        list(trace.steps),
+        [(e.name, e.time, e.index, bits(e.value), e.units, repr(e.details)) for e in trace.events],
+    )
+
+
+def bits(value: object) -> object:
+    if isinstance(value, tuple):
+        return tuple(map(bits, value))
+    return float(value).hex() if isinstance(value, (float, np.floating)) else value

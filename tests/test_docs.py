@@ -5,7 +5,8 @@ All ``python``, ``toml`` and ``console`` blocks of a page are run in order, in o
 * ``python``: executed; names live on in the blocks after it.
 * ``toml``: must parse. When its first line is a comment with a file name (``# masses.toml``) it is a
   whole scenario: it is saved under that name and must pass ``upbeat check``.
-* ``console``: each line ``$ upbeat …`` must succeed. The output shown is for the reader.
+* ``console``: each line ``$ upbeat …`` must succeed; the first one of a page in a process of its own, as it
+  is typed. The output shown is for the reader.
 
 A block after ``<!-- not run: reason -->`` is skipped.
 """
@@ -24,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from upbeat.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -53,13 +56,29 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(match["language"], body, text.count("\n", 0, match.start()) + 2)
 
 
-def upbeat(arguments: list[str]) -> None:
-    command = [str(Path(sys.executable).with_name("upbeat")), *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, f"upbeat {shlex.join(arguments)}\n{result.stdout}{result.stderr}"
+class Commands:
+    """The command line, for one page."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+        self.typed = False
+
+    def __call__(self, arguments: list[str]) -> None:
+        if self.typed:
+            try:
+                code: object = main(arguments)
+            except SystemExit as ended:  # argparse's own way
+                code = ended.code or 0
+            said = "".join(self.capsys.readouterr())
+        else:
+            command = [str(Path(sys.executable).with_name("upbeat")), *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            code, said = done.returncode, done.stdout + done.stderr
+        self.typed = True
+        assert code == 0, f"upbeat {shlex.join(arguments)}\n{said}"
 
 
-def run(block: Block, page: Path, names: dict[str, Any]) -> None:
+def run(block: Block, page: Path, names: dict[str, Any], upbeat: Commands) -> None:
     match block.language:
         case "python":
             # The empty lines make a traceback point into the page.
@@ -82,7 +101,11 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> None:
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_examples_of(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The files are made by the page itself, except FMUs, which are all the same one."""
     monkeypatch.chdir(tmp_path)
@@ -90,5 +113,6 @@ def test_examples_of(
         shutil.copy(request.getfixturevalue("fmu")("gain", 2), tmp_path / name)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, Any] = {"__name__": "__example__"}
+    upbeat = Commands(capsys)
     for block in blocks(page):
-        run(block, page, names)
+        run(block, page, names, upbeat)

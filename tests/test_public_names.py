@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -117,7 +118,10 @@ def test_a_setting_has_one_name_in_python_files_and_options() -> None:
     assert {name for name, key in names.items() if name != key} == {"late", "record"}  # parts of other tables
 
 
-def test_a_command_loads_no_other_one() -> None:
+MASSES = Path(__file__).parents[1] / "examples" / "coupled_masses.toml"
+
+
+def test_a_command_loads_no_other_one(tmp_path: Path) -> None:
     """`upbeat --help` loads none, and what a command does not need stays away."""
     script = "import sys; from upbeat.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass\n"
     script += "print(*sys.modules, file=sys.stderr)"
@@ -125,6 +129,10 @@ def test_a_command_loads_no_other_one() -> None:
         (["--help"], {"numpy", "upbeat.engine", "upbeat.cli.run"}),
         (["plot", "--help"], {"upbeat.engine", "upbeat.scenario", "upbeat.cli.run", "matplotlib"}),
         (["run", "--help"], {"upbeat.stability", "upbeat.cli.stability", "matplotlib"}),
+        (
+            ["run", str(MASSES), "--out", str(tmp_path / "r.csv"), "--quiet"],
+            {"upbeat.units.fmi", "upbeat.scenario.ssp", "upbeat.stability", "importlib.metadata", "pint"},
+        ),
     ):
         code = script.format(words=words)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -135,6 +143,31 @@ MADE: dict[str, Callable[..., Any]] = {
     "Constrained": lambda **named: up.Constrained({"u": "a.x - b.y"}, **named),
     "Revised": lambda **named: up.Revised(1.0, **named),
 }
+
+
+@pytest.mark.parametrize("name", ["changed", "anew"])
+def test_a_pace_hears_of_changes_by_hand(name: str) -> None:
+    """By its method `changed`, or by the old name of that: its next step is short then."""
+
+    class Wary:
+        def begin(self, span: Any) -> Any:
+            return (1.0,)
+
+        def propose(self, state: Any, t: float, limit: float, read: Any) -> Any:
+            return extend.Proposal(min(t + state[0], limit), "wary"), (1.0,)
+
+    setattr(Wary, name, lambda self, state, t, fired, read: (0.25,))
+    valve = up.Ode({"x": "u"}, inputs={"u": 0.0})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = up.experiment(up.Scenario({"valve": valve}), pace=cast(Any, Wary()), until=4.0)
+        with made.open() as run:
+            assert [run.step(), run.step()] == [1.0, 2.0]
+            run.set("valve.u", 1.0)
+            trace = run.finish()
+    assert trace.time.tolist() == [0.0, 1.0, 2.0, 2.25, 3.25, 4.0]
+    told = [str(one.message) for one in caught if one.category is FutureWarning]
+    assert told == ([] if name == "changed" else ["Wary: the method 'anew' is now called 'changed'"])
 
 
 @pytest.mark.parametrize("owner", [name for name in RENAMED if name[0].isupper()])

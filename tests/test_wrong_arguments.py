@@ -79,6 +79,7 @@ RIGHT: dict[str, dict[str, Any]] = {
     "stabilise_greedily": {"system": SYSTEM},
     "stability_of": {"given": EXPERIMENT},
     "summary": {"trace": None},
+    "write_report": {"what": up.Trace.from_arrays([], {}), "out": "o.html"},
     "write_scenario": {"what": SCENARIO, "path": "o.toml"},
     "write_ssp": {"what": SCENARIO, "path": "o.ssp"},
 }

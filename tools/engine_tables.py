@@ -1,6 +1,6 @@
 """The tables of docs/engine.md, from what `reproduce/engine.py --json` measured.
 
-`make engine-tables` fills them in from build/evidence/engine.json, which `make evidence` writes.
+`make engine-tables` fills them in from build/evidence/reproduce-engine.json, which `make evidence` writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "reproduce"))
 from problems.engine_goals import PAPER_PRESSURE, PAPER_SPEEDUP, PAPER_TORQUE, STEPS  # noqa: E402
 
 PAGE = ROOT / "docs" / "engine.md"
-MEASURED = ROOT / "build" / "evidence" / "engine.json"
+MEASURED = ROOT / "build" / "evidence" / "reproduce-engine.json"
 METHODS = ("sv", "ev", "refined")
 Data = Mapping[str, Any]
 

@@ -33,7 +33,7 @@ SECTIONS: dict[str, tuple[str, str]] = {
     ),
     "Scenarios and their files": (
         "Event inputs are connected as in [files](file-format.md#events), with a dictionary for a table.",
-        "Scenario load write_scenario read_sa read_ssp write_ssp Signals read_signals",
+        "Scenario load write_scenario read_sa read_ssp write_ssp export_fmu export_c Signals read_signals",
     ),
     "Models": (
         "",
@@ -54,7 +54,8 @@ SECTIONS: dict[str, tuple[str, str]] = {
     ),
     "Results": (
         "",
-        "Trace EventLog Occurrence EventKind Lateness Outcome read summary plot explain",
+        "Trace EventLog Occurrence EventKind Lateness Outcome read summary plot write_report "
+        "explain trust Trust discover Discovery plot_discovery",
     ),
     "Stability": (
         "",
@@ -126,7 +127,8 @@ MEMBERS = {
     "Experiment": "plan run with_ with_values monolithic",
     "Run": "time finished step set checkpoint trace",
     "Scenario": "units connections events with_values with_units monolith",
-    "Trace": "time names events steps notes info outcome at between save to_pandas to_polars to_xarray",
+    "Trace": "time names events steps notes info outcome at one_sided between save "
+    "to_pandas to_polars to_xarray",
     "EventLog": "names counts times values of",
     "Stability": "verdict why spectral_radius margin mode local largest_stable_step",
     "Certified": "proven forbidden monitor",

@@ -9,20 +9,20 @@ from upbeat.extend import Proposal, Read, Span, State
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Steps from `first` up to `most`, each `factor` times the one before; anew after every event."""
+    """Steps from `first` up to `longest`, each `factor` times the one before; again after every event."""
 
     first: float
-    most: float
+    longest: float
     factor: float = 2.0
 
     def begin(self, span: Span) -> State:
         return (self.first / self.factor,)  # `note` has its say before the first step, too
 
     def propose(self, state: State, t: float, limit: float, read: Read) -> tuple[Proposal, State]:
-        return Proposal(min(t + state[0], limit), "warming up" if state[0] < self.most else "warm"), state
+        return Proposal(min(t + state[0], limit), "warming up" if state[0] < self.longest else "warm"), state
 
     def note(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
-        return (self.first if fired else min(state[0] * self.factor, self.most),)
+        return (self.first if fired else min(state[0] * self.factor, self.longest),)
 
 
 body = up.Ode({"T": "(20 - T)/5"}, start={"T": 80.0})

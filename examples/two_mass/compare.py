@@ -52,6 +52,7 @@ def judged(trace: up.Trace, truth: up.Trace) -> Verdict:
             right.append(same[0])
         else:
             missed.append((name, time))
+    trace = trace.one_sided()
     off = sum(np.abs(trace[x] - np.interp(trace.time, truth.time, truth[x])) for x in MASSES)
     return Verdict(right, left, missed, float(np.sqrt(np.mean(off**2))))
 

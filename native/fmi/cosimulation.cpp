@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -112,7 +113,7 @@ struct Trajectory {
   std::int64_t count() const { return at[0].i; }
   double origin() const { return at[1].r; }
 
-  // The value at `t` of a course with coefficients, by Horner's rule.
+  // The value at `t` of a trajectory with coefficients, by Horner's rule.
   void value(double t, std::int32_t width, double* to) const {
     const double tau = t - origin();
     for (std::int32_t i = 0; i < width; ++i) {
@@ -177,7 +178,7 @@ class MovingInputs final : private Follower {
   const std::vector<std::int32_t>& inputs() const { return memory_.all(Port::Followed); }
   Trajectory trajectory(const Port& input) const { return {memory_.own(input)}; }
 
-  // The values of inputs whose courses began earlier, and the derivatives of all.
+  // The values of inputs whose trajectories began earlier, and the derivatives of all.
   bool tell(double t) {
     static constexpr int orders[] = {1, 2, 3, 4, 5};
     static_assert(UPBEAT_MAX_DEGREE == 5, "one order for each coefficient but the first");
@@ -368,6 +369,7 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
   }
 
   ~CoSimulation() {
+    if (left_) return;
     if (!fmu_.failed() && !fmu_.fatal() && mode() != Initialization) fmu_.terminate();
     states_.drop_all();
     if (!fmu_.fatal()) fmu_.free();
@@ -492,9 +494,39 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
     return 1;
   }
 
+  // The FMU is reset and initialized as it was at first, and the unit made anew around it, in its place.
+  int reset(double start, const double* values) {
+    states_.drop_all();
+    if (!fmu_.reset()) return refused();
+    FmuTables& tables = *again_;
+    for (Given& one : tables.given) {
+      for (Cell& cell : one.cells) {
+        if (values) cell = from_double(*values++, one.variable.kind());
+      }
+    }
+    tables.start = tables.experiment.start = start;
+    if (!fmu_.setup(tables.experiment)) return refused();
+    for (const Given& one : tables.given) {
+      if (!fmu_.set(one.variable, one.cells.data())) return refused();
+    }
+    if (!fmu_.enter_initialization(tables.experiment)) return refused();
+    Strings* const pool = pool_;
+    std::shared_ptr<F> fmu = held_;
+    std::shared_ptr<FmuTables> again = again_;
+    left_ = true;
+    CoSimulation* const place = this;
+    this->~CoSimulation();
+    CoSimulation* const made = new (place) CoSimulation(*again, std::move(fmu));
+    made->again_ = std::move(again);
+    if (pool) made->use(*pool);
+    return 0;
+  }
+  void can_reset(const FmuTables& tables) { again_ = std::make_shared<FmuTables>(tables); }
+
   const char* message() const { return message_.c_str(); }
 
   void use(Strings& strings) override {
+    pool_ = &strings;
     fmu_.use(strings);
     states_.use(strings);
     Memory::use(strings);
@@ -630,13 +662,19 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
   std::vector<typename F::Real> reals_;
   std::vector<double> column_;
   std::string message_;
+  std::shared_ptr<FmuTables> again_;  // what it begins again with, if it can
+  Strings* pool_ = nullptr;
+  bool left_ = false;  // whether the FMU belongs to another unit by now
 };
 
 template <class F>
 Entered made(const FmuTables& tables, std::shared_ptr<F> fmu) {
   if (!fmu) fmu = std::make_shared<F>(tables);
-  Entered unit = entered(std::make_unique<CoSimulation<F>>(tables, std::move(fmu)), tables, tables.event_mode);
+  auto unit_made = std::make_unique<CoSimulation<F>>(tables, std::move(fmu));
+  if (tables.resets) unit_made->can_reset(tables);
+  Entered unit = entered(std::move(unit_made), tables, tables.event_mode);
   unit.table.jump = Calls<CoSimulation<F>>::jump;  // ends initialization mode
+  if (tables.resets) unit.table.reset = Calls<CoSimulation<F>>::reset;
   return unit;
 }
 

@@ -6,6 +6,7 @@
 // in event mode asks for another round, and one that may change only there leads to it. What crosses because an input
 // has jumped in continuous time is an event at the start of the next step.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -191,12 +192,12 @@ class ExchangeMemory {
   std::vector<Cell> row_;
 };
 
-// One port. Of outputs only the variable counts. Real inputs have a course, all others hold their cells.
+// One port. Of outputs only the variable counts. Real inputs have a trajectory, all others hold their cells.
 struct Input : Variable {
   bool discrete = false;
   bool real = true;
   bool guarded = false;    // by a clock, or a clock itself
-  std::size_t number = 0;  // of its course, if it is real
+  std::size_t number = 0;  // of its trajectory, if it is real
   std::size_t first = 0;   // of its cells among those of all real inputs, or of all others
 };
 
@@ -269,31 +270,88 @@ class ExchangeInputs {
 };
 
 // The event indicators as ports that others read, in the order that ExchangeTables says.
-template <class F>
+//
+// FMI has no derivatives of indicators over time. They are differences: of what the indicators would be a little later,
+// where the states are continued by their own derivatives and the inputs by their trajectories. Later, not sooner: an
+// FMU need not go back behind the last completed step.
 class ShownIndicators {
  public:
-  ShownIndicators(F& fmu, const ExchangeTables& tables) : fmu_(fmu), first_(tables.shown), values_(tables.indicators) {}
+  explicit ShownIndicators(const ExchangeTables& tables)
+      : first_(tables.shown), ahead_(ahead * tables.grid), x_(tables.states), f_(tables.states), later_(tables.states) {
+    for (std::vector<double>& each : z_) each.resize(tables.indicators);
+  }
 
   bool has(int port) const { return first_ >= 0 && port >= first_; }
 
   // The unit is not what it was when somebody looked last.
-  void forget() { current_ = false; }
+  void forget() { current_ = followed_ = false; }
 
-  // An indicator, or the reverse of one. The FMU gives all at once, so it is asked once for all of them, as long as
-  // nothing moves.
-  bool get(int port, Cell* to) {
-    const auto place = static_cast<std::size_t>(port - first_);
-    if (!current_ && !fmu_.get_indicators(values_.data(), values_.size())) return false;
-    current_ = true;
-    to->r = place % 2 == 0 ? values_[place / 2] : -values_[place / 2];
+  // How often an indicator that a port shows is differentiated.
+  std::size_t order(int port) const { return static_cast<std::size_t>(port - first_) / (2 * z_[0].size()); }
+
+  // The FMU gives all indicators at once, so it is asked once for all of them, as long as nothing moves.
+  template <class F>
+  bool look(F& fmu) {
+    current_ = current_ || fmu.get_indicators(z_[0].data(), z_[0].size());
+    return current_;
+  }
+
+  // What the indicators will be at two times after `t`, which is now; the system is where it was afterwards. If it cannot
+  // be there (`discarded`), they stay what they are.
+  template <class F>
+  bool look_ahead(F& fmu, System& at, double t, const double* x) {
+    if (followed_) return true;
+    if (!later(at, t, x)) {
+      if (!fmu.discarded()) return false;
+      z_[1] = z_[2] = z_[0];
+    }
+    if (!at.place(t, x)) return false;
+    current_ = followed_ = true;
     return true;
   }
 
+  // An indicator, or the reverse of one; or a derivative of it.
+  double get(int port) const {
+    const std::size_t place = static_cast<std::size_t>(port - first_) % (2 * z_[0].size());
+    const double now = z_[0][place / 2];
+    const double near = z_[1][place / 2] - now;
+    const double far = z_[2][place / 2] - now;
+    const std::size_t times = order(port);
+    const double found = times == 0   ? now
+                         : times == 1 ? (4.0 * near - far) / (2.0 * ahead_)
+                                      : (far - 2.0 * near) / (ahead_ * ahead_);
+    return place % 2 == 0 ? found : -found;
+  }
+
  private:
-  F& fmu_;
+  // So far ahead, as a part of the usual step: what rounding leaves of a second difference is 1e-10 of the indicator
+  // over a step, and what is left out 1e-3 of how much the curvature changes.
+  static constexpr double ahead = 1e-3;
+
+  static bool finite(const std::vector<double>& values) {
+    return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+  }
+
+  bool later(System& at, double t, const double* x) {
+    if (!at.derivatives_at(t, x, f_.data())) return false;
+    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = x[i] + ahead_ * f_[i];
+    if (!finite(x_) || !at.derivatives_at(t + ahead_, x_.data(), later_.data()) || !finite(later_)) return false;
+    for (int k = 1; k <= 2; ++k) {
+      const double s = k * ahead_;
+      for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = x[i] + s * (f_[i] + 0.5 * k * (later_[i] - f_[i]));
+      if (!at.indicators_at(t + s, x_.data(), z_[k].data())) return false;
+    }
+    return true;
+  }
+
   std::int32_t first_;
-  std::vector<double> values_;
-  bool current_ = false;
+  double ahead_;
+  std::vector<double> x_;
+  std::vector<double> f_;
+  std::vector<double> later_;
+  std::vector<double> z_[3];  // now, a little later, and twice as much later
+  bool current_ = false;      // whether the first is
+  bool followed_ = false;     // whether all are
 };
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -320,7 +378,7 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
         nominals_(tables.states),
         inputs_(fmu_, own_, tables),
         slopes_(tables),
-        shown_(fmu_, tables),
+        shown_(tables),
         counted_(tables.counted),
         clock_(tables.clock ? tables.clock : &own_clock_) {
     fmu_.reserve(widest_of(tables));
@@ -348,8 +406,18 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
       }
       return 0;
     }
-    const bool got = shown_.has(number) ? shown_.get(number, to) : fmu_.get(port(number), to);
-    return got ? 0 : refused();
+    if (!shown_.has(number)) return fmu_.get(port(number), to) ? 0 : refused();
+    if (!shown_.look(fmu_)) return refused();
+    if (shown_.order(number) > 0 && !fmu_.over()) {
+      // Only in continuous time can be tried what would be. As long as something waits to be handled, nobody keeps it.
+      if (own_.pending || ticking_.heard()) {
+        to->r = 0.0;
+        return 0;
+      }
+      if (!settle() || !shown_.look(fmu_) || !shown_.look_ahead(fmu_, *this, own_.now, own_.x.data())) return refused();
+    }
+    to->r = shown_.get(number);
+    return 0;
   }
 
   int set(int number, const Cell* coefficients, int count) {
@@ -681,7 +749,7 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
   std::vector<double> nominals_;
   ExchangeInputs<F> inputs_;
   Slopes<F> slopes_;
-  ShownIndicators<F> shown_;
+  ShownIndicators shown_;
   std::int32_t counted_;  // the port that counts the rounds of event iteration
   double own_clock_ = 0.0;
   double* clock_;  // where others look for the time of the instance

@@ -36,6 +36,7 @@ class Fmi2 : public Caller {
         get_boolean_status_(tables.find<GetBooleanStatus>("GetBooleanStatus")),
         exit_initialization_(tables.find<Plain>("ExitInitializationMode")),
         terminate_(tables.find<Plain>("Terminate")),
+        reset_(tables.find<Plain>("Reset")),
         free_(tables.find<Free>("FreeInstance")),
         get_state_(tables.find<GetState>("GetFMUstate")),
         set_state_(tables.find<SetState>("SetFMUstate")),
@@ -147,6 +148,11 @@ class Fmi2 : public Caller {
   }
   bool enter_initialization(const Experiment&) { return ask("fmi2EnterInitializationMode", enter_initialization_, c_); }
   bool leave_initialization() { return ask("fmi2ExitInitializationMode", exit_initialization_, c_); }
+  bool reset() {
+    if (!ask("fmi2Reset", reset_, c_)) return false;
+    begin_again();
+    return true;
+  }
   bool terminate() { return ask("fmi2Terminate", terminate_, c_); }
   void free() {
     if (c_ && free_) guarded("fmi2FreeInstance", [&] { return free_(c_), Ok; });
@@ -323,6 +329,7 @@ class Fmi2 : public Caller {
   GetBooleanStatus* get_boolean_status_;
   Plain* exit_initialization_;
   Plain* terminate_;
+  Plain* reset_;
   Free* free_;
   GetState* get_state_;
   SetState* set_state_;

@@ -223,6 +223,7 @@ class Fmi3 : public Fmi3Values {
         do_step_(tables.find<DoStep>("DoStep")),
         exit_initialization_(tables.find<Plain>("ExitInitializationMode")),
         terminate_(tables.find<Plain>("Terminate")),
+        reset_(tables.find<Plain>("Reset")),
         free_(tables.find<Free>("FreeInstance")),
         get_state_(tables.find<GetState>("GetFMUState")),
         set_state_(tables.find<SetState>("SetFMUState")),
@@ -281,6 +282,11 @@ class Fmi3 : public Fmi3Values {
                run.stop);
   }
   bool leave_initialization() { return ask("fmi3ExitInitializationMode", exit_initialization_, c_); }
+  bool reset() {
+    if (!ask("fmi3Reset", reset_, c_)) return false;
+    begin_again();
+    return true;
+  }
   bool terminate() { return ask("fmi3Terminate", terminate_, c_); }
   void free() {
     if (c_ && free_) guarded("fmi3FreeInstance", [&] { return free_(c_), Ok; });
@@ -450,6 +456,7 @@ class Fmi3 : public Fmi3Values {
   DoStep* do_step_;
   Plain* exit_initialization_;
   Plain* terminate_;
+  Plain* reset_;
   Free* free_;
   GetState* get_state_;
   SetState* set_state_;

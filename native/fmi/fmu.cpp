@@ -19,7 +19,7 @@ const char* const type_names[] = {"Float32", "Float64", "Int8",   "UInt8",   "In
 }  // namespace
 
 std::string problem_in(const FmuTables& tables) {
-  if (tables.version != 2 && tables.version != 3) return "a version of FMI that nobody knows";
+  if (tables.version != 2 && tables.version != 3) return "an unknown version of FMI";
   for (const char* const name : {"ExitInitializationMode", "Terminate", "FreeInstance"}) {
     if (!tables.find<void()>(name)) return "the FMU has no function " + std::string(name);
   }

@@ -126,6 +126,21 @@ struct InstanceTables {
   }
 };
 
+// What it is told of the run.
+struct Experiment {
+  double start = 0.0;
+  bool has_stop = false;
+  double stop = 0.0;
+  bool has_tolerance = false;
+  double tolerance = 0.0;
+};
+
+// A start value that somebody gave.
+struct Given {
+  Variable variable;
+  std::vector<Cell> cells;
+};
+
 // A unit; see upbeat.units.fmi.tables.
 struct FmuTables : InstanceTables {
   double start = 0.0;
@@ -138,6 +153,9 @@ struct FmuTables : InstanceTables {
   double grid = 0.0;    // the usual length of steps, 0 if there is none
   bool adjoint = false;       // its derivatives by inputs come row by row
   std::int32_t counted = -1;  // the number of the port that counts the events inside
+  bool resets = false;        // it can begin again with other numbers for what was `given`,
+  std::vector<Given> given;   // … which are numbers, all of them,
+  Experiment experiment;      // … and is told the same of the run
 };
 
 // What an instance is told when it is made. The last four are for co-simulation with FMI 3.
@@ -152,14 +170,6 @@ struct Birth {
   std::vector<std::uint32_t> required;  // … when these variables may be set
 };
 
-// What it is told of the run.
-struct Experiment {
-  double start = 0.0;
-  bool has_stop = false;
-  double stop = 0.0;
-  bool has_tolerance = false;
-  double tolerance = 0.0;
-};
 
 // Several variables, as functions that take them together want them; they lie elsewhere.
 struct Variables {
@@ -256,6 +266,11 @@ class Caller {
   // The FMU asks to end the simulation: from then on it stays where it is, and the next step is refused.
   void end(double t) { ended_ = t; }
   void go_on() { ended_ = std::numeric_limits<double>::quiet_NaN(); }
+  // It has been reset: what went wrong before is over, too.
+  void begin_again() {
+    go_on();
+    failed_ = said_ = discarded_ = false;
+  }
   bool over() const { return ended_ == ended_; }
   bool refuse_to_go_on() {
     refuse("the FMU asked to end the simulation at t = " + shorter(ended_));

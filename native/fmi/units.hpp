@@ -86,7 +86,7 @@ struct ExchangeTables : FmuTables {
   SolverTables solver;
   std::shared_ptr<OtherSolver> other;  // in its place
   // The number of the first port that shows an indicator: each has two, one that falls where it does and one where it
-  // rises. -1: nobody looks at them.
+  // rises; then come, if the usual step is known, the first and the second derivatives of all these. -1: nobody looks.
   std::int32_t shown = -1;
 };
 

@@ -135,6 +135,7 @@ NB_MODULE(_native, module) {
   nb::class_<Host>(module, "Machine")
       .def(nb::init<const Program&, nb::list, double, nb::list>(), "program"_a, "units"_a, "start"_a, "calls"_a = nb::list())
       .def("begin_units", &Host::begin_units)
+      .def("resets", &Host::resets)
       .def("solver_statistics", &Host::solver_statistics)
       .def("advancing", &Host::advancing)
       .def("execute", &Host::execute)
@@ -155,14 +156,21 @@ NB_MODULE(_native, module) {
       .def("strings", &Host::strings)
       .def("close", &Host::close, "then"_a.none() = nb::none());
   nb::class_<Drive>(module, "Loop")
-      .def(nb::init<nb::object, const std::optional<std::vector<std::int32_t>>&, std::int64_t>(),
-           "machine"_a, "columns"_a.none(), "every"_a)
+      .def(nb::init<nb::object, const std::optional<std::vector<std::int32_t>>&, std::int64_t, bool>(),
+           "machine"_a, "columns"_a.none(), "every"_a, "jumps"_a = true)
       .def("begin", &Drive::begin, "chunk"_a.none(), "limit"_a = std::numeric_limits<double>::infinity())
       .def("run", &Drive::run, "chunk"_a.none(), "limit"_a, "budget"_a, "max_steps"_a,
            "pause"_a = std::numeric_limits<double>::infinity())
       .def("rows", &Drive::rows)
       .def("reason", &Drive::reason)
       .def("after", &Drive::after);
+  nb::class_<Runs>(module, "Runs")
+      .def(nb::init<nb::object, std::vector<std::int32_t>, const Kernel&, std::vector<bool>, const Runs::Statistics&,
+                    std::vector<std::int32_t>, std::vector<double>, std::int32_t, const Runs::Places&, std::size_t, Runs::Values,
+                    std::vector<std::pair<std::int32_t, double>>, double, double>(),
+           "machine"_a, "cells"_a, "kernel"_a, "held"_a, "statistics"_a, "sampled"_a, "grid"_a, "events"_a, "places"_a,
+           "columns"_a, "values"_a, "registers"_a, "start"_a, "stop"_a)
+      .def("run", &Runs::run, "table"_a, "first"_a, "statistics"_a, "samples"_a, "events"_a, "times"_a, "totals"_a);
   nb::exception<Busy>(module, "Busy", PyExc_RuntimeError);
   nb::exception<Closed>(module, "Closed", PyExc_RuntimeError);
   module.def("opcodes", &opcodes);

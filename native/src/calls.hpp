@@ -39,6 +39,7 @@ struct Calls {
     to[3] = statistics.evaluations;
     return 0;
   }
+  static int reset(void* self, double start, const double* values) { return of(self).reset(start, values); }
   static const char* message(void* self) { return of(self).message(); }
   static void destroy(void* self) { delete static_cast<Unit*>(self); }
 

@@ -14,15 +14,20 @@ namespace upbeat {
 Discrete::Piece::Piece(const PieceTables& tables, const Discrete& unit)
     : kernel_(tables.kernel),
       compiled_(tables.compiled),
+      all_(tables.from),
       work_(tables.kernel->workspace()),
       results_(tables.kernel->results.size()) {
-  for (std::size_t i = 0; i < tables.from.size(); ++i) {
-    const auto place = static_cast<std::size_t>(tables.from[i]);
-    work_[i] = unit.arguments_[place];
+  for (const std::int32_t from : all_) {
+    const auto place = static_cast<std::size_t>(from);
     if (place >= unit.parameters_at_) continue;
-    from_.push_back(tables.from[i]);
+    from_.push_back(from);
     reads_ |= place == 0 ? Time : place < unit.inputs_at_ ? Variables : place < unit.events_at_ ? Inputs : Events;
   }
+  begin(unit.arguments_.data());
+}
+
+void Discrete::Piece::begin(const double* arguments) {
+  for (std::size_t i = 0; i < all_.size(); ++i) work_[i] = arguments[all_[i]];
   run();
 }
 
@@ -63,6 +68,9 @@ Discrete::Discrete(const DiscreteTables& tables, double start)
       trajectories_(tables.inputs, tables.input_start, start),
       compute_(tables.compute, *this),
       emissions_(tables.sent.size()) {
+  for (const std::vector<double>* part : {&tables.start, &tables.input_start, &tables.parameters}) {
+    made_.insert(made_.end(), part->begin(), part->end());
+  }
   add_ports(tables.inputs, Port::Input);
   add_ports(tables.heard, Port::Heard);
   add_ports(tables.outputs, Port::Output);
@@ -81,6 +89,25 @@ Discrete::Discrete(const DiscreteTables& tables, double start)
     }
   }
   select();
+}
+
+int Discrete::reset(double start, const double* given_values) {
+  if (given_values) std::copy_n(given_values, made_.size(), made_.begin());
+  const double* const values = made_.data();
+  const std::size_t variables = kinds_.size();
+  const std::size_t given = events_at_ - 1;  // of variables and inputs
+  arguments_[0] = start;
+  std::copy_n(values, given, arguments_.begin() + 1);
+  std::fill(arguments_.begin() + static_cast<std::ptrdiff_t>(events_at_), arguments_.begin() + static_cast<std::ptrdiff_t>(parameters_at_), 0.0);
+  std::copy_n(values + given, arguments_.size() - parameters_at_, arguments_.begin() + static_cast<std::ptrdiff_t>(parameters_at_));
+  trajectories_.begin(values + variables, start);
+  compute_.begin(arguments_.data());
+  for (Mode& mode : modes_) {
+    for (Piece* piece : {&mode.due, &mode.emissions, &mode.internal.piece, &mode.external.piece}) piece->begin(arguments_.data());
+  }
+  told_ = knows_due_ = knows_emissions_ = knows_outputs_ = false;
+  active_ = nullptr;
+  return select() ? 0 : 1;
 }
 
 void Discrete::add_ports(const std::vector<PortTables>& ports, Port::Role role) {
@@ -273,6 +300,7 @@ upbeat_unit Discrete::make(const DiscreteTables& tables, double start) {
   Calls<Discrete>::packs(table);
   Calls<Discrete>::has_events(table);
   table.message = Calls<Discrete>::message;
+  table.reset = Calls<Discrete>::reset;
   return table;
 }
 

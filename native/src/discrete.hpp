@@ -65,9 +65,10 @@ class Discrete final {
   int restore(int slot);
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
+  int reset(double start, const double* values);
   const char* message() const { return message_.c_str(); }
 
-  // [time, variables, courses of the ordinary inputs, cells of the event inputs, whether each has been set]:
+  // [time, variables, trajectories of the ordinary inputs, cells of the event inputs, whether each has been set]:
   // everything the future depends on.
   void state(std::vector<double>& to) const;
 
@@ -78,18 +79,20 @@ class Discrete final {
   // What can change, and what code can depend on.
   enum Source : unsigned { Time = 1, Variables = 2, Inputs = 4, Events = 8 };
 
-  // Code with room to run it. Parameters never change: they are handed over once.
+  // Code with room to run it. Parameters never change during a run: they are handed over at its begin.
   class Piece {
    public:
     Piece(const PieceTables& tables, const Discrete& unit);
     bool reads(unsigned sources) const { return (reads_ & sources) != 0; }
     const double* operator()(const double* arguments);
+    void begin(const double* arguments);
 
    private:
     void run();
     std::shared_ptr<const KernelTables> kernel_;
     Compiled compiled_;
-    std::vector<std::int32_t> from_;
+    std::vector<std::int32_t> all_;   // where its inputs are
+    std::vector<std::int32_t> from_;  // those that may change, which come first
     std::vector<double> work_;
     std::vector<double> results_;
     unsigned reads_ = 0;
@@ -136,6 +139,7 @@ class Discrete final {
   std::size_t events_at_;
   std::size_t flags_at_;
   std::size_t parameters_at_;
+  std::vector<double> made_;  // the numbers that it began with: variables, inputs, parameters
   std::vector<double> arguments_;
   InputTrajectories trajectories_;
   std::vector<Mode> modes_;

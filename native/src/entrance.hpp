@@ -80,4 +80,46 @@ struct Entrance {
   }
 };
 
+// Units that generated code calls through their tables: they belong to this object. FMUs, units by address, units in other
+// processes; what needs the lock of Python or a loop of its own has no business there.
+class Attached {
+ public:
+  Attached(const nb::list& units, double start, const std::vector<std::string>& strings) {
+    for (const std::string& text : strings) entrance_.strings.intern(text);
+    units_ = entrance_.enter_all(units, start);
+    if (!entrance_.needs_gil) return;
+    close();
+    throw std::invalid_argument("a unit in Python cannot be called without its lock");
+  }
+  ~Attached() { close(); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+  std::vector<std::uintptr_t> tables() const {
+    std::vector<std::uintptr_t> found;
+    for (const upbeat_unit& unit : units_) found.push_back(reinterpret_cast<std::uintptr_t>(&unit));
+    return found;
+  }
+  std::int64_t intern(const std::string& text) { return entrance_.strings.intern(text); }
+  std::vector<std::string> strings(std::size_t from) const {
+    std::vector<std::string> found;
+    for (std::size_t i = from; i < entrance_.strings.size(); ++i) found.push_back(entrance_.strings.text(static_cast<std::int64_t>(i)));
+    return found;
+  }
+  // What a unit in another process has said or raised since the call before.
+  nb::tuple take_trouble() {
+    const Trouble trouble = std::exchange(entrance_.trouble, {});
+    return nb::make_tuple(trouble.message, trouble.exception.is_valid() ? trouble.exception : nb::none());
+  }
+  void close() {
+    for (const upbeat_unit& unit : std::exchange(units_, {})) {
+      if (unit.destroy) unit.destroy(unit.self);
+    }
+  }
+
+ private:
+  Entrance entrance_;
+  std::vector<upbeat_unit> units_;
+};
+
 }  // namespace upbeat

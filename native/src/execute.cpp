@@ -102,7 +102,7 @@ bool Machine::work(std::int32_t row, Lane& lane) {
         for (std::int32_t k = 0; k < at->c; ++k) {
           std::memcpy(lane.gathered.data() + static_cast<std::size_t>(k) * width, cells + from[k], sizeof(Cell) * width);
         }
-        // A course of several coefficients has been computed, so it may be anything.
+        // A trajectory of several coefficients has been computed, so it may be anything.
         if (!lane.are_numbers(lane.gathered.data(), at->c * at->d, at->d)) return failed(at, Fault::NotFinite, Call::Set);
         if (const int status = at->set(at->self, at->a, lane.gathered.data(), at->c)) return refused(at, status, Call::Set);
         ++at;

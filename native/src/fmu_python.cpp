@@ -92,6 +92,24 @@ void read_fmu(nb::handle given, fmi::FmuTables& tables) {
   tables.grid = number(given, "grid");
   tables.saves = flag(given, "saves");
   tables.serialises = flag(given, "serialises");
+  tables.resets = flag(given, "resets");
+  tables.experiment.start = tables.start;
+  const nb::object stop = given.attr("stop"), tolerance = given.attr("tolerance");
+  tables.experiment.has_stop = !stop.is_none();
+  if (tables.experiment.has_stop) tables.experiment.stop = nb::cast<double>(stop);
+  tables.experiment.has_tolerance = !tolerance.is_none();
+  if (tables.experiment.has_tolerance) tables.experiment.tolerance = nb::cast<double>(tolerance);
+  for (const nb::handle from : given.attr("given")) {
+    using Row = std::tuple<std::int32_t, std::uint32_t, std::string, std::vector<double>>;  // type, reference, name, values
+    auto [type, reference, name, values] = nb::cast<Row>(from);
+    fmi::Given one;
+    one.variable.type = static_cast<fmi::Type>(type);
+    one.variable.reference = reference;
+    one.variable.cells = static_cast<std::int32_t>(values.size());
+    one.variable.name = name;
+    for (const double value : values) one.cells.push_back(from_double(value, one.variable.kind()));
+    tables.given.push_back(std::move(one));
+  }
   for (const nb::handle from : given.attr("ports")) {
     fmi::PortTables port;
     port.port = static_cast<std::int32_t>(whole(from, "port"));

@@ -98,6 +98,11 @@ class Host {
     Visit visit(*this);
     return visit.checked(visit.work([&] { return visit.machine().begin_units(); }));
   }
+  // Whether all units can begin again, for many runs on one machine.
+  bool resets() {
+    Visit visit(*this);
+    return visit.machine().resets();
+  }
   bool execute(std::int32_t block) {
     Visit visit(*this);
     const std::size_t blocks = visit.machine().tables().entries.size();

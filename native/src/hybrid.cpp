@@ -67,6 +67,15 @@ Hybrid::Hybrid(const HybridTables& tables, double start)
   add(tables.sent, sent_);
 }
 
+int Hybrid::reset(double start, const double* values) {
+  const double* const parameters = begin(start, values);
+  for (std::size_t i = 0; i < changing_.size(); ++i) state_[changes_at_ + i] = parameters[static_cast<std::size_t>(changing_[i])];
+  std::fill_n(state_.begin() + static_cast<std::ptrdiff_t>(armed_at_), watched_, 1.0);
+  std::fill(state_.begin() + static_cast<std::ptrdiff_t>(due_at_), state_.end(), 0.0);
+  refresh();
+  return 0;
+}
+
 // Parameters and variables as the state has them, where the kernels read them.
 void Hybrid::refresh() {
   for (std::size_t i = 0; i < changing_.size(); ++i) {

@@ -51,6 +51,10 @@ class Hybrid final : public Ode {
   int advance(double t, double to, bool early, double* reached);
   int jump(int* again);
   int due(double* time);
+  int reset(double start, const double* values);
+
+  void indicators_now(double* to) override { indicators(state_[0], state_.data() + 1, to); }
+  std::size_t indicator_count() const override { return watched_; }
 
   static upbeat_unit make(const HybridTables& tables, double start);
 

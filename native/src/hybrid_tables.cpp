@@ -25,7 +25,7 @@ std::string problem_in_events(const HybridTables& tables) {
     for (const auto& [port, first] : event.sends) {
       if (!within(port, tables.sent.size())) return "an event that is sent through a port that is none";
       const std::int32_t last = first + tables.sent[static_cast<std::size_t>(port)].cells;
-      if (first < 0 || !within(last, results)) return "an event that sends what nobody computes";
+      if (first < 0 || !within(last, results)) return "an event that sends what is not computed";
     }
   }
   return "";

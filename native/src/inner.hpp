@@ -35,6 +35,7 @@ struct Inner {
     for (const auto& [unit, place, cells] : ports) tables.ports.push_back({unit, place, cells});
     tables.units = nb::cast<std::vector<std::string>>(given.attr("units"));
     tables.exchange = nb::cast<std::int32_t>(given.attr("blocks")["exchange"]);
+    tables.takes_inputs = nb::cast<bool>(given.attr("takes_inputs"));
     require(problem_in(tables, program, units.size()));
     require_pace(program);
   }

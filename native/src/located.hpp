@@ -45,7 +45,7 @@ class Watch {
   Watch(std::size_t indicators, std::size_t states);
 
   // The values at the start of the next step, with which its end will be compared. After a step they are
-  // those at its end, so that they are given anew only where they have changed in between.
+  // those at its end, so that they are given again only where they have changed in between.
   double* values() { return low_.data(); }
   // Where the last step ended, whether anything crossed there and whether that ended the advance.
   double time() const { return time_; }

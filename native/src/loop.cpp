@@ -38,13 +38,23 @@ class Budget {
   std::int64_t steps_ = 1;
 };
 
+// Whether the program has ended the run at the present time.
+bool over(const Machine& machine, const Cell* cells) {
+  const std::int32_t ends = machine.tables().ends;
+  return ends >= 0 && cells[ends].r != 0.0;
+}
+
 // The time `t` stands: what happens at that instant, what the pace makes of it, and the row. Events from
 // `mark` on are those of this time.
-bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t mark, double t, bool last) {
+bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t mark, double t, bool last, Before* before = nullptr) {
   const ProgramTables& tables = machine.tables();
   Cell* const cells = machine.cells();
   cells[tables.now].r = t;
-  if (tables.instant_block >= 0 && !machine.execute(tables.instant_block)) return false;
+  if (tables.instant_block >= 0) {
+    if (recorder) recorder->before(t, cells);
+    if (before) before->take(cells);
+    if (!machine.execute(tables.instant_block)) return false;
+  }
   FiredLog& fired = machine.fired();
   for (std::size_t i = mark; i < fired.size(); ++i) {
     fired.data()[i].index = static_cast<std::int32_t>(i - mark);
@@ -55,7 +65,7 @@ bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t ma
     cells[tables.pace.fired].r = static_cast<double>(fired.size() - mark);
     if (!machine.execute(tables.pace.note)) return false;
   }
-  if (recorder) recorder->offer(t, cells, last);
+  if (recorder) recorder->offer(t, cells, last || over(machine, cells));
   return true;
 }
 
@@ -161,6 +171,8 @@ bool step(Machine& machine, Memory& memory, StepLog* log, std::size_t mark, doub
     const std::int32_t why = known ? known_event : stop > 0 ? first_stop + 1 - stop : memory.reasons.number(pace, reason);
     log->append(t, reached, why, block, rejected);
   }
+  ++memory.steps;
+  memory.rejected += rejected;
   return true;
 }
 
@@ -195,7 +207,7 @@ bool begin(Machine& machine, Memory& memory, Recorder* recorder, double limit) {
   return commit(machine, memory, recorder, 0, t, false);
 }
 
-Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
+Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog* log, double limit, double budget,
            std::int64_t max_steps, double pause) {
   const double& now = machine.cells()[machine.tables().now].r;
   FiredLog& fired = machine.fired();
@@ -204,9 +216,9 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, d
   Budget left(budget);
   for (;;) {
     // What a step can use up at most once is counted for many of them together.
-    const std::int64_t room = std::min(log.room(), recorder ? recorder->room() : INT64_MAX);
+    const std::int64_t room = std::min(log ? log->room() : INT64_MAX, recorder ? recorder->room() : INT64_MAX);
     const std::int64_t count = std::min({max_steps, room, left.steps()});
-    if (now >= limit) return Status::Finished;
+    if (now >= limit || over(machine, machine.cells())) return Status::Finished;
     if (room == 0) return Status::Full;
     for (std::int64_t k = 0; k < count; ++k) {
       const double t = now;
@@ -214,18 +226,32 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, d
       if (t >= pause) return Status::Paused;
       if (machine.asked_to_stop()) return Status::Stopped;
       double reached = t;
-      if (!step(machine, memory, &log, mark, t, limit, reached) ||
+      if (!step(machine, memory, log, mark, t, limit, reached) ||
           !commit(machine, memory, recorder, mark, reached, reached >= limit)) {
         fired.cut(mark);
         return machine.asked_to_stop() ? Status::Abandoned : Status::Failed;  // a nested one came back, too
       }
       mark = fired.size();
+      if (over(machine, machine.cells())) return Status::Finished;
     }
     if (((max_steps -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
   }
 }
 
-Status follow(Machine& machine, Memory& memory, double limit, bool early) {
+void Before::take(const Cell* from) {
+  for (std::size_t i = 0; i < cells.size(); ++i) values[i] = from[cells[i]];
+  taken = true;
+}
+
+void Before::look(Machine& machine) {
+  FiredLog& fired = machine.fired();
+  happened = fired.size() > 0;
+  for (std::size_t i = 0; i < cells.size() && taken && !happened; ++i) happened = values[i].i != machine.cells()[cells[i]].i;
+  taken = false;
+  for (std::size_t i = 0; i < fired.size() && say; ++i) say(to, fired.data()[i].event, fired.data()[i].time);
+}
+
+Status follow(Machine& machine, Memory& memory, double limit, bool early, Before* before) {
   const ProgramTables& tables = machine.tables();
   const double& now = machine.cells()[tables.now].r;
   while (now < limit) {
@@ -233,10 +259,15 @@ Status follow(Machine& machine, Memory& memory, double limit, bool early) {
     double reached = now;
     const bool made = step(machine, memory, nullptr, 0, now, limit, reached);
     const double until = machine.cells()[tables.pace.until].r;
-    const bool done = made && commit(machine, memory, nullptr, 0, reached, false);
+    const bool done = made && commit(machine, memory, nullptr, 0, reached, false, before);
+    if (before && done) before->look(machine);
     machine.fired().cut(0);
     if (!done) return machine.asked_to_stop() ? Status::Stopped : Status::Failed;
-    if (early && stopped(machine, machine.cells(), reached, until) > 0) break;
+    if (before) {
+      if (early && before->happened) break;
+    } else if (early && stopped(machine, machine.cells(), reached, until) > 0) {
+      break;
+    }
   }
   return Status::Finished;
 }

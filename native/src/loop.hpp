@@ -63,22 +63,40 @@ struct Memory {
   Latest<double> times;
   Latest<std::int32_t> why;    // the number that the program gives the reason, or that of a unit which stopped
   Latest<std::int32_t> fired;  // what has happened there
+  std::int64_t steps = 0;      // that stand
+  std::int64_t rejected = 0;   // that were sent back
 };
 
 // Everything that happens at the start time, which is in the register `now`. The recorder (or none) needs
-// room for one row. `limit` is where the run will end, as far as that is known. False: see the machine's error.
+// room for one offer. `limit` is where the run will end, as far as that is known. False: see the machine's error.
 bool begin(Machine& machine, Memory& memory, Recorder* recorder,
            double limit = std::numeric_limits<double>::infinity());
 
 // Goes on from the time in the register `now`: to `limit`, until something is full, for `max_steps` steps, for
 // about `budget` seconds, or until the machine is asked to stop. Events that fired outside any step
-// count as those of the next one; committed ones have an index, and stay in the machine until taken away.
-Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog& log, double limit, double budget,
+// count as those of the next one; committed ones have an index, and stay in the machine until taken away. Without a log,
+// steps are only counted.
+Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog* log, double limit, double budget,
            std::int64_t max_steps, double pause = std::numeric_limits<double>::infinity());
 
+// What somebody outside sees of a machine, as it was before something happened at the present time; and who is told of
+// events.
+struct Before {
+  std::vector<std::int32_t> cells;
+  std::vector<Cell> values;  // as many
+  bool taken = false;
+  bool happened = false;  // at the end of the last step: an event, or a change of what is seen
+  void (*say)(void* to, std::int32_t event, double time) = nullptr;
+  void* to = nullptr;
+
+  void take(const Cell* from);
+  void look(Machine& machine);
+};
+
 // The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
-// With `early` a step that a unit has ended before its proposed end is the last one.
-Status follow(Machine& machine, Memory& memory, double limit, bool early);
+// With `early` a step that a unit has ended before its proposed end is the last one; with `before`, one at whose end something
+// has happened.
+Status follow(Machine& machine, Memory& memory, double limit, bool early, Before* before = nullptr);
 
 // What the pace makes of a change by hand at the present time, with all that has fired by it.
 bool hear_of_change(Machine& machine);

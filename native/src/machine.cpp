@@ -205,6 +205,26 @@ bool Machine::restore(std::int32_t place) {
   return true;
 }
 
+bool Machine::resets() const {
+  return std::all_of(units_.begin(), units_.end(), [](const upbeat_unit& unit) { return unit.reset != nullptr; });
+}
+
+bool Machine::reset(double start, const double* const* values) {
+  std::copy(tables_.start.begin(), tables_.start.end(), cells_.begin());
+  std::fill(clocks_.begin(), clocks_.end(), start);
+  for (Slot& slot : slots_) slot.row = -1;
+  for (Kept& kept : kept_) kept.filled = false;
+  fired_.cut(0);
+  Lane& lane = lanes_.front();
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const upbeat_unit& table = units_[unit];
+    if (!table.reset) return fail(lane, Fault::Unable, Call::Begin, static_cast<std::int32_t>(unit), -1);
+    lane.error.status = table.reset(table.self, start, values ? values[unit] : nullptr);
+    if (lane.error.status != 0) return fail(lane, Fault::Refused, Call::Begin, static_cast<std::int32_t>(unit), -1);
+  }
+  return true;
+}
+
 bool Machine::set_input(std::int32_t unit, std::int32_t port, const Cell* coefficients, std::int32_t count) {
   const upbeat_unit& table = units_[unit];
   Lane& lane = lanes_.front();

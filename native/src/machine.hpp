@@ -96,6 +96,11 @@ class Machine {
   bool save(std::int32_t place);
   bool restore(std::int32_t place);
 
+  // Whether every unit can begin again; all of them and the registers as when the machine was made, for another run.
+  // A unit with `values`, by its number, gets these numbers, the others keep theirs (see unit.h). `begin_units` comes next.
+  bool resets() const;
+  bool reset(double start, const double* const* values = nullptr);
+
   // Whether every unit can be set back; whether the states of all can be turned into bytes.
   bool has_rollback() const;
   bool packs() const;
@@ -164,7 +169,7 @@ class Machine {
     std::vector<double> room;
     Seen<std::int32_t> advancing{-1};  // the unit that is just being advanced
 
-    // Whether these are numbers to go on with: those of a port of `width` cells, or several courses of one.
+    // Whether these are numbers to go on with: those of a port of `width` cells, or several trajectories of one.
     bool are_numbers(const Cell* from, std::int32_t count, std::int32_t width) {
       for (std::int32_t i = 0; i < count; ++i) {
         if (finite(from[i])) continue;

@@ -69,7 +69,7 @@ bool Nested::begin() {
   return true;
 }
 
-// After `set`, exchange again at the present time, so that everybody inside sees the new course; and what
+// After `set`, exchange again at the present time, so that everybody inside sees the new trajectory; and what
 // follows from that at the same instant happens.
 bool Nested::refresh() {
   if (!stale_) return true;
@@ -93,9 +93,10 @@ int Nested::set(int port, const Cell* coefficients, int count) {
   return machine_->set_input(input.unit, input.place, coefficients, count) ? 0 : 1;
 }
 
-int Nested::advance(double, double to, bool early, double* reached) {
+int Nested::advance(double to, bool early, double* reached, Before* before) {
+  if (tables_.takes_inputs) stale_ = false;
   if (!refresh()) return 1;
-  const Status status = follow(*machine_, memory_, to, early);
+  const Status status = follow(*machine_, memory_, to, early, before);
   if (status == Status::Stopped) {
     Error error;
     error.fault = Fault::Stopped;
@@ -126,6 +127,14 @@ int Nested::restore(int slot) {
   const Snapshot& snapshot = kept_[static_cast<std::size_t>(slot)];
   stale_ = snapshot.stale;
   return 0;
+}
+
+// The units inside keep the numbers that they have: others may be written into the program inside.
+int Nested::reset(double start, const double*) {
+  start_ = start;
+  stale_ = false;
+  memory_ = {};
+  return machine_->reset(start) ? 0 : 1;
 }
 
 int Nested::pack(int slot, void* to, std::uint64_t* size) {
@@ -189,11 +198,13 @@ const char* Nested::message() {
 upbeat_unit Nested::make(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings) {
   const bool rollback = machine->has_rollback();
   const bool packs = rollback && strings && machine->packs();
+  const bool resets = machine->resets();
   upbeat_unit table = Calls<Nested>::table(new Nested(std::move(machine), std::move(tables), start, strings));
   if (rollback) Calls<Nested>::add_rollback(table);
   if (packs) Calls<Nested>::packs(table);
   table.due = Calls<Nested>::due;
   table.message = Calls<Nested>::message;
+  if (resets) table.reset = Calls<Nested>::reset;
   return table;
 }
 

@@ -22,6 +22,7 @@ struct NestedTables {
   std::vector<NestedPort> ports;   // by their numbers
   std::vector<std::string> units;  // the names of the units inside
   std::int32_t exchange = -1;      // the block that exchanges values at the present time
+  bool takes_inputs = false;       // whether a step takes new inputs by itself, and needs no exchange before it
 };
 
 // Why these do not fit a machine inside, or an empty text.
@@ -37,10 +38,14 @@ class Nested {
 
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);
-  int advance(double t, double to, bool early, double* reached);
+  int advance(double, double to, bool early, double* reached) { return advance(to, early, reached, nullptr); }
+  int advance(double to, bool early, double* reached, Before* before);
   int due(double* time);
+  // After `set`: everybody inside sees the new course. False: see `failure`.
+  bool refresh();
   int save(int slot);
   int restore(int slot);
+  int reset(double start, const double* values);
 
   // [time, whether an input has changed], then the machine inside (see packing.cpp).
   int pack(int slot, void* to, std::uint64_t* size);
@@ -63,8 +68,6 @@ class Nested {
     bool stale = false;
     double time = 0.0;
   };
-
-  bool refresh();
 
   std::unique_ptr<Machine> machine_;
   Memory memory_;

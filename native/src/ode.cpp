@@ -53,6 +53,9 @@ Ode::Ode(const OdeTables& tables, double start)
       constants_(1 + n_ + cells_in(tables.inputs)),
       chooser_(tables.chooser),
       values_(cells_in(tables.outputs)) {
+  for (const std::vector<double>* part : {&tables.states, &tables.input_start, &tables.parameters}) {
+    made_.insert(made_.end(), part->begin(), part->end());
+  }
   solvers_.emplace_back(tables.solver, n_);
   for (const SolverTables& other : tables.others) solvers_.emplace_back(other, n_);
   state_.push_back(start);
@@ -90,6 +93,35 @@ Ode::Ode(const OdeTables& tables, double start)
   Ode::refresh();
 }
 
+const double* Ode::begin(double start, const double* given) {
+  if (given) std::copy_n(given, made_.size(), made_.begin());
+  const double* values = made_.data();
+  state_[0] = start;
+  std::copy_n(values, n_, state_.begin() + 1);
+  values += n_;
+  if (adaptive_) state_[1 + n_] = 0.0;
+  for (const Input& input : inputs_) {
+    double* const trajectory = state_.data() + input.state;
+    const auto cells = static_cast<std::size_t>(input.port.cells);
+    trajectory[0] = start;
+    trajectory[1] = 1.0;
+    std::copy_n(values, cells, trajectory + 2);
+    std::fill_n(trajectory + 2 + cells, (rows - 1) * cells, 0.0);
+    values += cells;
+  }
+  const std::size_t parameters = width_ - constants_;
+  std::copy_n(values, parameters, compute_.in() + constants_);
+  if (n_ > 0) std::copy_n(values, parameters, derivatives_.in() + constants_);
+  for (Solver& solver : solvers_) solver.forget_statistics();
+  return values;
+}
+
+int Ode::reset(double start, const double* values) {
+  begin(start, values);
+  Ode::refresh();
+  return 0;
+}
+
 // Write a held input where the kernels read it.
 void Ode::settle(const Input& input) {
   const double* const trajectory = state_.data() + input.state;
@@ -110,24 +142,11 @@ void Ode::refresh() {
   current_ = false;
 }
 
-// Evaluate the inputs that are polynomials, by Horner's rule.
+// Evaluate the inputs that are polynomials.
 void Ode::follow(double t, double* in) {
   for (const Input& input : inputs_) {
     const double* const trajectory = state_.data() + input.state;
-    const auto count = static_cast<std::int32_t>(trajectory[1]);
-    if (count == 1) continue;
-    const double tau = t - trajectory[0];
-    const std::int32_t cells = input.port.cells;
-    double* const to = in + 1 + n_ + input.cell;
-    for (std::int32_t i = 0; i < cells; ++i) {
-      const double* coefficient = trajectory + 2 + (count - 1) * cells + i;
-      double value = *coefficient;
-      for (std::int32_t k = 1; k < count; ++k) {
-        coefficient -= cells;
-        value = value * tau + *coefficient;
-      }
-      to[i] = value;
-    }
+    if (trajectory[1] != 1.0) follow_polynomials(trajectory, input.port.cells, t, in + 1 + n_ + input.cell);
   }
 }
 
@@ -225,6 +244,12 @@ int Ode::tune(int port, const Cell* cells, int count) {
     return 0;
   }
   return refuse("there is no input number " + std::to_string(port));
+}
+
+void Ode::place(double t, const double* x) {
+  state_[0] = t;
+  if (x) std::copy_n(x, n_, state_.begin() + 1);
+  refresh();
 }
 
 int Ode::slope(int output, int input, Cell* to) {

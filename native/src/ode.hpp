@@ -23,8 +23,10 @@ struct PortTables {
 // A kernel compiled to machine code, with the same inputs and outputs.
 using Compiled = void (*)(const double* in, double* out);
 
-// The derivatives of an output by an input, row by row: both by the numbers of their ports.
+// The derivatives of an output by an input, row by row: both by the numbers of their ports. By time: how fast the output
+// changes while all inputs stay what they are.
 struct SlopeTables {
+  static constexpr std::int32_t by_time = -1;
   std::int32_t output = 0;
   std::int32_t input = 0;
   std::shared_ptr<const KernelTables> kernel;
@@ -65,12 +67,24 @@ class Ode : protected Dynamics {
   int restore(int slot);
   int pack(int slot, void* to, std::uint64_t* size);
   int unpack(int slot, const void* from, std::uint64_t size);
+  int reset(double start, const double* values);
   const char* message() const { return message_.c_str(); }
   SolverStatistics statistics() const {
     SolverStatistics all;
     for (const Solver& solver : solvers_) all += solver.statistics();
     return all;
   }
+
+  // For a solver that is not ours: the time and the states from now on (null: they stay); the states, their derivatives, and
+  // the event indicators, of which equations without events have none.
+  void place(double t, const double* x);
+  void read(double* to) const { std::copy_n(state_.begin() + 1, n_, to); }
+  void rates(double* to) { derivatives(state_[0], state_.data() + 1, to); }
+  virtual void indicators_now(double*) {}
+  std::size_t state_count() const { return n_; }
+  virtual std::size_t indicator_count() const { return 0; }
+  // All that kernels take, at the unit's own time.
+  const double* now() { return arguments(); }
 
   // [time, states, step to try next (adaptive only), then for each input: origin, number of
   // coefficients, all of them coefficient by coefficient]: everything the future depends on.
@@ -96,7 +110,7 @@ class Ode : protected Dynamics {
   };
   struct Input {
     PortTables port;
-    std::size_t state;  // where its course begins in the state
+    std::size_t state;  // where its trajectory begins in the state
     std::size_t cell;   // of its first cell among all input cells
   };
   struct Output {
@@ -118,6 +132,7 @@ class Ode : protected Dynamics {
     Calls<Unit>::packs(table);
     table.slope = Calls<Unit>::slope;
     table.message = Calls<Unit>::message;
+    table.reset = Calls<Unit>::reset;
     return table;
   }
 
@@ -132,6 +147,9 @@ class Ode : protected Dynamics {
   bool evaluate();
   bool convertible();
   void settle(const Input& input);
+  // Its first part as at the start, with these numbers for states, inputs and parameters.
+  // Null: those of the last time. Gives where the parameters begin among them.
+  const double* begin(double start, const double* values);
   // What is in the state has been changed from outside: everything that was derived from it is not right any more.
   virtual void refresh();
   void follow(double t, double* in);
@@ -154,6 +172,7 @@ class Ode : protected Dynamics {
   std::size_t constants_;  // where parameters and variables begin among them
   std::vector<Solver> solvers_;
   std::int32_t chooser_;
+  std::vector<double> made_;  // the numbers that it began with
   std::vector<double> state_;
   std::vector<std::vector<double>> slots_;
   std::vector<double> values_;  // of the outputs

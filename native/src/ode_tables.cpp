@@ -20,8 +20,9 @@ std::string problem_in_slopes(const OdeTables& tables, std::int64_t width) {
   for (const SlopeTables& slope : tables.slopes) {
     const PortTables* const output = real_port(tables.outputs, slope.output);
     const PortTables* const input = real_port(tables.inputs, slope.input);
-    if (!output || !input) return "a slope of a port that has none";
-    const auto cells = static_cast<std::size_t>(output->cells) * static_cast<std::size_t>(input->cells);
+    const bool by_time = slope.input == SlopeTables::by_time;
+    if (!output || (!input && !by_time)) return "a slope of a port that has none";
+    const auto cells = static_cast<std::size_t>(output->cells) * (by_time ? 1 : static_cast<std::size_t>(input->cells));
     if (!slope.kernel || slope.kernel->inputs != width || slope.kernel->results.size() != cells) {
       return "the kernel of a slope does not fit the ports";
     }

@@ -16,6 +16,7 @@ class Check {
     if (!is_real(tables_.now) || !is_real(tables_.next)) return "time is not a real cell";
     if (tables_.due != -1 && !is_real(tables_.due)) return "the next event is not a real cell";
     if (tables_.stops != -1 && !is_real(tables_.stops)) return "who has ended a step is not a real cell";
+    if (tables_.ends != -1 && !is_real(tables_.ends)) return "the end of a run is not a real cell";
     if (tables_.budget != -1 && !(is_real(tables_.budget) && is_real(tables_.budget + 1))) return "a budget has no real cells";
     if (tables_.slots < 0 || tables_.loops < 0) return "a negative count";
     for (const KernelTables& kernel : tables_.kernels) {

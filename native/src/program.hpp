@@ -78,6 +78,7 @@ struct ProgramTables {
   std::int32_t next = 0;
   std::int32_t due = -1;  // the cell of the next known event; -1: there is none
   std::int32_t stops = -1;  // the cell that says which unit has ended a step, counted from 1; -1: any may have
+  std::int32_t ends = -1;  // the cell that is not zero where the run is over; -1: it goes to its limit
   std::int32_t budget = -1;  // the cells of how many steps may still end at events, and how many more a second gives
   std::int32_t slots = 0;
   std::int32_t loops = 0;

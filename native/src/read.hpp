@@ -95,6 +95,7 @@ inline ProgramTables read_program(nb::handle tables, const std::vector<Kernel>& 
   program.next = nb::cast<std::int32_t>(tables.attr("next"));
   program.due = nb::cast<std::int32_t>(tables.attr("due"));
   program.stops = nb::cast<std::int32_t>(tables.attr("stops"));
+  program.ends = nb::cast<std::int32_t>(tables.attr("ends"));
   program.budget = nb::cast<std::int32_t>(tables.attr("budget"));
   program.slots = nb::cast<std::int32_t>(tables.attr("slots"));
   program.loops = nb::cast<std::int32_t>(tables.attr("loops"));

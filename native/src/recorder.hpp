@@ -13,8 +13,10 @@ namespace upbeat {
 
 class Recorder {
  public:
-  // Records `columns` (cells): the first row offered, every `every`-th one after it, and the last.
-  Recorder(const std::vector<std::int32_t>& columns, std::int64_t every) : every_(every), width_(1 + columns.size()) {
+  // Records `columns` (cells): the first row offered, every `every`-th one after it, and the last. With `jumps`, where
+  // something changes at an instant, always: the row before that and the one after it.
+  Recorder(const std::vector<std::int32_t>& columns, std::int64_t every, bool jumps = false)
+      : every_(every), width_(1 + columns.size()), left_(jumps ? width_ : 0) {
     for (const std::int32_t column : columns) {
       const auto from = static_cast<std::size_t>(column);
       if (!runs_.empty() && runs_.back().from + runs_.back().count == from) {
@@ -33,23 +35,43 @@ class Recorder {
     left_out_ = false;
   }
 
+  // The next row offered is the first of another run.
+  void begin() {
+    until_due_ = 1;
+    told_ = false;
+  }
+
   // Go on after `count` rows have been offered to another recorder, so that the same ones are kept.
   void after(std::int64_t count) { until_due_ = (every_ - count % every_) % every_ + 1; }
+
+  // What there is before something happens at the present time, which is told right before the next `offer`.
+  void before(double time, const Cell* cells) {
+    if (left_.empty()) return;
+    row(left_.data(), time, cells);
+    told_ = true;
+  }
 
   // A row for which there must be room. One that is left out waits behind the others, where the next one takes its
   // place: if the run ends here, before its time, it is the last.
   void offer(double time, const Cell* cells, bool last) {
     const bool due = --until_due_ == 0;
     if (due) until_due_ = every_;
-    Cell* const to = row(time, cells);
-    left_out_ = !due && !last;
+    std::size_t count = 1;
+    if (told_ && jumped(cells)) {
+      std::memcpy(to_, left_.data(), sizeof(Cell) * width_);
+      to_ += width_;
+      count = 2;
+    }
+    told_ = false;
+    Cell* const to = row(to_, time, cells);
+    left_out_ = !due && !last && count == 1;
     if (left_out_) return;
     to_ = to;
-    used_.set(used_.get() + 1);  // after the row: whoever sees the number sees the rows
+    used_.set(used_.get() + count);  // after the rows: whoever sees the number sees the rows
   }
 
-  // For how many more rows there is room.
-  std::int64_t room() const { return static_cast<std::int64_t>(capacity_ - used_.get()); }
+  // For how many more offers there is room.
+  std::int64_t room() const { return static_cast<std::int64_t>((capacity_ - used_.get()) / (left_.empty() ? 1 : 2)); }
   std::size_t rows() const { return used_.get(); }
   // Whether one more row, which was left out, lies behind them.
   bool left_out() const { return left_out_; }
@@ -61,14 +83,23 @@ class Recorder {
     std::size_t count;
   };
 
-  Cell* row(double time, const Cell* cells) {
-    Cell* to = to_;
+  Cell* row(Cell* to, double time, const Cell* cells) const {
     *to++ = real(time);
     for (const Run& run : runs_) {
       copy(to, cells + run.from, run.count);
       to += run.count;
     }
     return to;
+  }
+
+  // Whether any bit differs from what `before` was told.
+  bool jumped(const Cell* cells) const {
+    const Cell* was = left_.data() + 1;
+    for (const Run& run : runs_) {
+      if (std::memcmp(was, cells + run.from, sizeof(Cell) * run.count) != 0) return true;
+      was += run.count;
+    }
+    return false;
   }
 
   // The cells have just been written one by one. Reading two of them at once, as memcpy does, makes
@@ -98,6 +129,8 @@ class Recorder {
   std::size_t capacity_ = 0;
   Seen<std::size_t> used_{0};
   bool left_out_ = false;
+  std::vector<Cell> left_;  // a row; empty: jumps are not recorded
+  bool told_ = false;
 };
 
 }  // namespace upbeat

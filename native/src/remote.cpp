@@ -232,7 +232,7 @@ bool RemoteUnit::revived() {
     if (!link.page) return false;
     talk_.restart(std::move(link));
     if (!caught_up() && !talk_.over()) {
-      talk_.end("its process was started anew, but did not come to the same state: " + message_);
+      talk_.end("its process was restarted, but did not come to the same state: " + message_);
       message_ = talk_.why();
       return false;
     }

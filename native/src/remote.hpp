@@ -1,6 +1,6 @@
 // A unit in another process as the engine sees it: every call is a question on a shared page, and an answer.
 //
-// If the other process dies or gives no answer in time, a unit that may be started anew is: another process
+// If the other process dies or gives no answer in time, a unit that may be restarted is: another process
 // takes over the last state that was kept, and hears again all it was told since.
 #pragma once
 

@@ -80,6 +80,7 @@ class Solver {
   bool advance(Dynamics& f, double t, double to, double* x, double& h, Watch* watch = nullptr);
   const std::string& message() const { return message_; }
   const SolverStatistics& statistics() const { return statistics_; }
+  void forget_statistics() { statistics_ = {}; }
 
   // The absolute tolerance of each component becomes `atol` times the size that it usually has.
   void scale(const double* nominals);

@@ -18,6 +18,22 @@ inline std::size_t cells_in(const std::vector<PortTables>& ports) {
   return cells;
 }
 
+// The values at `time` of the polynomials of an input, one for each of its cells, by Horner's rule. A trajectory is laid
+// out as in `InputTrajectories::state`.
+inline void follow_polynomials(const double* trajectory, std::int32_t cells, double time, double* values) {
+  const auto count = static_cast<std::int32_t>(trajectory[1]);
+  const double tau = time - trajectory[0];
+  for (std::int32_t i = 0; i < cells; ++i) {
+    const double* coefficient = trajectory + 2 + (count - 1) * cells + i;
+    double value = *coefficient;
+    for (std::int32_t k = 1; k < count; ++k) {
+      coefficient -= cells;
+      value = value * tau + *coefficient;
+    }
+    values[i] = value;
+  }
+}
+
 class InputTrajectories {
  public:
   static constexpr std::size_t rows = UPBEAT_MAX_DEGREE + 1;
@@ -34,6 +50,17 @@ class InputTrajectories {
       state_.resize(state_.size() + (rows - 1) * cells);
       cell += cells;
     }
+  }
+
+  // All inputs constant from `time` on, at these values.
+  void begin(const double* start, double time) {
+    std::fill(state_.begin(), state_.end(), 0.0);
+    for (const Input& input : inputs_) {
+      state_[input.state] = time;
+      state_[input.state + 1] = 1.0;
+      std::copy_n(start + input.cell, input.port.cells, state_.begin() + static_cast<std::ptrdiff_t>(input.state) + 2);
+    }
+    moving_ = 0;
   }
 
   // The most coefficients that this input takes.
@@ -92,25 +119,12 @@ class InputTrajectories {
  private:
   struct Input {
     PortTables port;
-    std::size_t state;  // where its course begins
+    std::size_t state;  // where its trajectory begins
     std::size_t cell;   // of its first cell among all input cells
   };
 
-  // By Horner's rule.
   void evaluate(const Input& input, double time, double* values) const {
-    const double* const trajectory = state_.data() + input.state;
-    const auto count = static_cast<std::int32_t>(trajectory[1]);
-    const double tau = time - trajectory[0];
-    const std::int32_t cells = input.port.cells;
-    for (std::int32_t i = 0; i < cells; ++i) {
-      const double* coefficient = trajectory + 2 + (count - 1) * cells + i;
-      double value = *coefficient;
-      for (std::int32_t k = 1; k < count; ++k) {
-        coefficient -= cells;
-        value = value * tau + *coefficient;
-      }
-      values[input.cell + static_cast<std::size_t>(i)] = value;
-    }
+    follow_polynomials(state_.data() + input.state, input.port.cells, time, values + input.cell);
   }
 
   std::vector<Input> inputs_;

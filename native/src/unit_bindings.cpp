@@ -219,6 +219,13 @@ void bind_units(nb::module_& module) {
         new (self) Python(make_python(std::move(unit), ports));
       });
   bind_fmus(module);
+  nb::class_<Attached>(module, "Attached")
+      .def(nb::init<nb::list, double, std::vector<std::string>>(), "units"_a, "start"_a, "strings"_a)
+      .def("tables", &Attached::tables)
+      .def("intern", &Attached::intern)
+      .def("strings", &Attached::strings)
+      .def("take_trouble", &Attached::take_trouble)
+      .def("close", &Attached::close);
   using NestedPorts = std::vector<std::tuple<std::int32_t, std::int32_t, std::int32_t>>;
   nb::class_<Inner>(module, "Nested")
       .def("__init__",

@@ -246,7 +246,7 @@ const char* problem_in(const Shares& shares, std::size_t rows) {
         const auto other = static_cast<std::size_t>(spot.core);
         if (spot.core < 0 || other >= shares.size() || other == core) return "a core waits for one that there is not";
         if (spot.position < 0 || static_cast<std::size_t>(spot.position) >= shares[other].size()) {
-          return "a core waits for something that nobody does";
+          return "a core waits for something that no core does";
         }
       }
     }

@@ -12,12 +12,13 @@ using namespace upbeat::ball;
 namespace {
 
 struct Running {
-  explicit Running(bool adaptive = false) : unit(make(adaptive)) {}
+  explicit Running(bool adaptive = false, double grid = 0.0) : unit(make(adaptive, grid)) {}
   ~Running() {
     if (unit.destroy) end();
   }
-  upbeat_unit make(bool adaptive) {
-    const fmi::ExchangeTables tables = tables_of(ball, adaptive);
+  upbeat_unit make(bool adaptive, double grid) {
+    fmi::ExchangeTables tables = tables_of(ball, adaptive);
+    tables.grid = grid;
     CHECK(fmi::problem_in(tables).empty());
     return fmi::make_exchange(tables).table;
   }
@@ -98,6 +99,25 @@ TEST(an_fmu_is_asked_once_for_all_indicators) {
   CHECK(look() == 1);
   CHECK(run.unit.restore(run.unit.self, 0) == 0);
   CHECK(look() == 1 && run.set(0, {g}) == 0 && look() == 1);
+  run.end();
+}
+
+TEST(derivatives_of_indicators_are_those_of_the_motion) {
+  Running run(false, 0.1);
+  const auto shown = [&](int port) {
+    Cell cell;
+    CHECK(run.unit.get(run.unit.self, port, &cell) == 0);
+    return cell.r;
+  };
+  CHECK(shown(6) == 0.0);  // not before the event at the start is over
+  CHECK(!run.jump());
+  CHECK(run.set(0, {g, 1.0}) == 0);  // h'' = τ from rest
+  CHECK(std::fabs(shown(6)) < 1e-7 && std::fabs(shown(8)) < 1e-3);
+  run.advance(0.0, 0.5);
+  const double h = shown(4);
+  CHECK(std::fabs(shown(6) - 0.125) < 1e-5 && shown(7) == -shown(6));
+  CHECK(std::fabs(shown(8) - 0.5) < 1e-3 && shown(9) == -shown(8));
+  CHECK(shown(4) == h && run.ball.x[0] == h && run.ball.t == 0.5);  // it is where it was
   run.end();
 }
 

@@ -43,7 +43,7 @@ Table run_all(Machine& machine, double stop, std::int64_t every, std::size_t cap
   CHECK(begin(machine, memory, &recorder));
   do {
     drain();
-    table.status = run(machine, memory, &recorder, log, stop, budget, most);
+    table.status = run(machine, memory, &recorder, &log, stop, budget, most);
   } while (table.status == Status::Full || table.status == Status::Paused);
   drain();
   return table;
@@ -140,6 +140,27 @@ TEST(rows_of_any_width_are_copied) {
   }
 }
 
+TEST(a_jump_is_two_rows_whatever_is_thinned) {
+  std::vector<Cell> cells = {real(1.0), real(2.0), real(3.0)};
+  Recorder recorder({0, 2}, 3, true);
+  std::vector<Cell> rows(20 * recorder.width());
+  recorder.open(rows.data(), 20);
+  CHECK(recorder.room() == 10);
+  for (int k = 0; k < 8; ++k) {
+    recorder.before(k, cells.data());
+    if (k == 1) cells[1].r = 7.0;                // not recorded
+    if (k == 4 || k == 7) cells[2].r = 10.0 * k;  // the last one, too
+    recorder.offer(k, cells.data(), k == 7);
+    CHECK(recorder.left_out() == (k == 1 || k == 2 || k == 5));
+  }
+  CHECK(recorder.rows() == 7);
+  const double times[] = {0.0, 3.0, 4.0, 4.0, 6.0, 7.0, 7.0};
+  const double values[] = {3.0, 3.0, 3.0, 40.0, 40.0, 40.0, 70.0};
+  for (std::size_t i = 0; i < 7; ++i) CHECK(rows[3 * i].r == times[i] && rows[3 * i + 1].r == 1.0 && rows[3 * i + 2].r == values[i]);
+  recorder.open(rows.data(), 1);
+  CHECK(recorder.room() == 0);
+}
+
 TEST(a_failure_keeps_the_rows_so_far) {
   Echo unit;
   unit.fail_after = 3;
@@ -155,10 +176,10 @@ TEST(a_limit_of_steps_pauses) {
   Memory memory;
   StepLog log;
   CHECK(begin(machine, memory, nullptr));
-  CHECK(run(machine, memory, nullptr, log, 1.0, 10.0, 3) == Status::Paused);
+  CHECK(run(machine, memory, nullptr, &log, 1.0, 10.0, 3) == Status::Paused);
   CHECK(machine.cells()[0].r == 3 * 0.1);
-  CHECK(run(machine, memory, nullptr, log, 0.35, 10.0, 3) == Status::Finished);  // a nearer limit
-  CHECK(run(machine, memory, nullptr, log, 1.0, 10.0, 1) == Status::Paused);     // and back to the grid
+  CHECK(run(machine, memory, nullptr, &log, 0.35, 10.0, 3) == Status::Finished);  // a nearer limit
+  CHECK(run(machine, memory, nullptr, &log, 1.0, 10.0, 1) == Status::Paused);     // and back to the grid
   CHECK(machine.cells()[0].r == 4 * 0.1);
 }
 
@@ -287,7 +308,7 @@ TEST(a_long_log_is_drained_like_rows) {
   Status status = Status::Full;
   int rounds = 0;
   while (status == Status::Full) {
-    status = run(machine, memory, nullptr, log, 1e6, 10.0, INT64_MAX);
+    status = run(machine, memory, nullptr, &log, 1e6, 10.0, INT64_MAX);
     for (const StepRun& run : log.drain()) count += run.count;
     ++rounds;
   }
@@ -301,7 +322,7 @@ TEST(another_thread_can_ask_to_stop) {
   StepLog log;
   CHECK(begin(machine, memory, nullptr));
   std::thread other([&machine] { machine.ask_to_stop(); });
-  CHECK(run(machine, memory, nullptr, log, 1e9, 60.0, INT64_MAX) == Status::Stopped);
+  CHECK(run(machine, memory, nullptr, &log, 1e9, 60.0, INT64_MAX) == Status::Stopped);
   other.join();
 }
 

@@ -150,7 +150,7 @@ TEST(asking_a_machine_to_stop_stops_those_inside) {
   });
   CHECK(begin(outer, memory, nullptr));
   going = true;
-  const Status status = run(outer, memory, nullptr, log, 1e6, 1e9, INT64_MAX);
+  const Status status = run(outer, memory, nullptr, &log, 1e6, 1e9, INT64_MAX);
   CHECK(status == Status::Stopped || status == Status::Abandoned);  // between two steps, or within one
   other.join();
 }

@@ -33,7 +33,7 @@ def tolerance(rtol: float) -> up.DormandPrince:
 
 
 def loaded(until: float, **settings: Any) -> up.Experiment:
-    return up.load(FILE, until=until, record=(*SIGNALS, ENTERS, LEAVES), jit=True, **settings)
+    return up.load(FILE, until=until, record=(*SIGNALS, ENTERS, LEAVES), jumps=False, jit=True, **settings)
 
 
 def unsplit(plan: up.Experiment, rtol: float, pace: float) -> up.Experiment:

@@ -233,8 +233,8 @@ def drawn(turn: np.random.Generator) -> tuple[System, Reference]:
 
 
 class Verdict(NamedTuple):
-    """Whether all events are right, the error (rms of |x1 - ref| + |x2 - ref| over all rows), and whether the
-    summary warns of something."""
+    """Whether all events are right, the error (rms of |x1 - ref| + |x2 - ref| over all times), and whether
+    the summary warns of something."""
 
     right: bool
     error: float
@@ -249,8 +249,9 @@ def judged(trace: up.Trace, reference: Reference, events: EventTimes) -> Verdict
     right = [kind for kind, _ in events] == [kind for kind, _ in wanted] and all(
         abs(t - at) <= NEAR for (_, t), (_, at) in zip(events, wanted, strict=True)
     )
-    exact = reference.positions(trace.time)
-    error = np.abs(trace["upper.x"] - exact[0]) + np.abs(trace["lower.x"] - exact[1])
+    rows = trace.one_sided()
+    exact = reference.positions(rows.time)
+    error = np.abs(rows["upper.x"] - exact[0]) + np.abs(rows["lower.x"] - exact[1])
     return Verdict(right, float(np.sqrt(np.mean(error**2))), "Warning:" in up.summary(trace))
 
 

@@ -31,7 +31,13 @@ _HOMES = {
     "engine.formats.sa": "read_sa",
     "engine.formats.ssp": "read_ssp write_ssp",
     "engine.simulate": "simulate start",
-    "master.inputs.approximation": "Continuous Hermite Hold Linear Polynomial Smooth",
+    "generate.embedded": "export_c",
+    "generate.fmu": "export_fmu",
+    "judging.discovering": "Discovery discover",
+    "explore.store": "Results",
+    "explore.study": "Study",
+    "judging.steps": "StepAdvice recommend_step",
+    "master.inputs.approximation": "Continuous Hermite Hold Linear Nepce Polynomial Smooth Taylor",
     "master.couplings.constrained": "Constrained",
     "master.couplings.coupling": "GaussSeidel Jacobi",
     "master.paces.error_control": "ErrorControl",
@@ -49,9 +55,14 @@ _HOMES = {
     "master.couplings.refined": "Refined",
     "master.couplings.variants": "Variant Variants",
     "master.paces.revised": "Revised",
+    "judging.trust": "Trust trust",
+    "properties.robustness": "Property Robustness robustness",
+    "report.discovery": "plot_discovery",
+    "report.document": "write_report",
     "report.explain": "explain",
     "report.plot": "plot",
     "report.stability": "plot_automaton plot_map plot_stability",
+    "report.steps": "plot_steps",
     "report.summary": "summary",
     "scenario.scenario": "Scenario",
     "scenario.signals": "Signals read_signals",
@@ -95,3 +106,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *__all__, "__version__"]
+
+
+def _shown(how: str, value: object) -> str:
+    """A value in words (`how` is "sentence") or as HTML ("html"): for `upbeat.core.display`."""
+    return str(getattr(import_module("upbeat.report.notebook"), how)(value))

@@ -29,6 +29,13 @@ from upbeat.engine.resume import resume
 from upbeat.engine.run import Run
 from upbeat.engine.settings import Settings
 from upbeat.engine.simulate import simulate, start
+from upbeat.explore.store import Results as Results
+from upbeat.explore.study import Study as Study
+from upbeat.generate.embedded import export_c
+from upbeat.generate.fmu import export_fmu
+from upbeat.judging.discovering import Discovery, discover
+from upbeat.judging.steps import StepAdvice, recommend_step
+from upbeat.judging.trust import Trust, trust
 from upbeat.master.couplings.constrained import Constrained
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi
 from upbeat.master.couplings.interruptible import Interruptible
@@ -38,7 +45,16 @@ from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.couplings.refined import Refined
 from upbeat.master.couplings.variants import Variant, Variants
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.inputs.approximation import Continuous, Hermite, Hold, Linear, Polynomial, Smooth
+from upbeat.master.inputs.approximation import (
+    Continuous,
+    Hermite,
+    Hold,
+    Linear,
+    Nepce,
+    Polynomial,
+    Smooth,
+    Taylor,
+)
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
 from upbeat.master.paces.error_control import ErrorControl
@@ -47,9 +63,13 @@ from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import EventDriven, Fixed
 from upbeat.master.paces.pattern import Pattern
 from upbeat.master.paces.revised import Revised
+from upbeat.properties.robustness import Property, Robustness, robustness
+from upbeat.report.discovery import plot_discovery
+from upbeat.report.document import write_report
 from upbeat.report.explain import explain
 from upbeat.report.plot import plot
 from upbeat.report.stability import plot_automaton, plot_map, plot_stability
+from upbeat.report.steps import plot_steps
 from upbeat.report.summary import summary
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import Signals, read_signals
@@ -118,6 +138,7 @@ __all__ = [
     "Continuous",
     "Cvode",
     "Decision",
+    "Discovery",
     "Discrete",
     "DormandPrince",
     "Edge",
@@ -164,6 +185,7 @@ __all__ = [
     "MultiRate",
     "NativeUnit",
     "Negotiated",
+    "Nepce",
     "Nested",
     "Newton",
     "Occurrence",
@@ -172,6 +194,7 @@ __all__ = [
     "Pattern",
     "Polynomial",
     "Port",
+    "Property",
     "PythonDiscrete",
     "PythonFunction",
     "PythonOde",
@@ -180,6 +203,7 @@ __all__ = [
     "RecordingError",
     "Refined",
     "Revised",
+    "Robustness",
     "Run",
     "RunError",
     "Sampler",
@@ -194,10 +218,13 @@ __all__ = [
     "Stability",
     "StabilityMap",
     "StateMachine",
+    "StepAdvice",
     "StepError",
     "SwitchedSystem",
+    "Taylor",
     "Threshold",
     "Trace",
+    "Trust",
     "Unit",
     "UnitError",
     "UpbeatError",
@@ -212,21 +239,28 @@ __all__ = [
     "compare_couplings",
     "consistent",
     "decide",
+    "discover",
     "experiment",
     "explain",
+    "export_c",
+    "export_fmu",
     "induced",
     "joint_radius",
     "largest_delay",
     "load",
     "plot",
     "plot_automaton",
+    "plot_discovery",
     "plot_map",
     "plot_stability",
+    "plot_steps",
     "read",
     "read_sa",
     "read_signals",
     "read_ssp",
+    "recommend_step",
     "resume",
+    "robustness",
     "simulate",
     "stabilise",
     "stabilise_best",
@@ -236,6 +270,8 @@ __all__ = [
     "stability_of",
     "start",
     "summary",
+    "trust",
+    "write_report",
     "write_scenario",
     "write_ssp",
 ]

@@ -253,3 +253,46 @@ def test_random_stored_gains_are_never_judged_wrongly(seed: int) -> None:
             break
     assert not (found.verdict == "stable" and abs(x) > early)
     assert not (found.verdict == "unstable" and abs(x) < 0.5 * early)
+
+
+def sampled_loop(seed: int) -> tuple[up.Scenario, float, np.ndarray]:
+    """A lag and a sampled PI controller, `every` around equations; and the map over a period, by hand."""
+    turn = np.random.default_rng(seed)
+    lag, h = turn.uniform(0.2, 1.0), 0.1
+    kp, ki = turn.uniform(0.5, 14.0), turn.uniform(0.1, 4.0)
+    plant = up.Ode({"x": f"(u - x)/{lag!r}"}, inputs=["u"], outputs=["x"], solver={"kind": "rk4", "step": h})
+    control = up.Ode({"i": "w"}, inputs=["w"], outputs={"u": f"{ki!r}*i + {kp!r}*w"})
+    units = {"p": plant, "c": up.adapted(control, f"every {h}")}
+    z = -h / lag
+    a = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24
+    # From sample to sample: x after the step, the integral with the last w, and w = -x.
+    step = np.array([[a - (1 - a) * kp, (1 - a) * ki], [-h, 1.0]])
+    return up.Scenario(units, {"p.u": "c.u", "c.w": "-p.x"}), h, step
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_around_equations_is_the_map_over_a_period(seed: int) -> None:
+    scenario, h, by_hand = sampled_loop(seed)
+    radius = float(max(abs(np.linalg.eigvals(by_hand))))
+    for coupling in ("jacobi", "gauss_seidel"):
+        found = up.stability_of(up.experiment(scenario, step=h, until=1.0, coupling=coupling), scan=False)
+        assert abs(found.spectrum.values).max() == pytest.approx(radius, rel=1e-5)
+        assert found.verdict == ("stable" if radius < 1 else "unstable")
+
+
+@pytest.mark.parametrize("port", ["w", "u"])
+@pytest.mark.parametrize(("count", "gain"), [(1, 3.0), (2, 2.0), (3, 2.2), (4, 4.0)])
+def test_a_transport_delay_is_a_line_of_states(port: str, count: int, gain: float) -> None:
+    h, lag = 0.1, 0.5
+    plant = up.Ode({"x": f"(u - x)/{lag}"}, inputs=["u"], outputs=["x"], solver={"kind": "rk4", "step": h})
+    factor = up.Function(["w"], {"u": f"{gain}*w"})
+    late = up.adapted(factor, f"transport_delay {count * h!r} on {port} with points = {count}")
+    scenario = up.Scenario({"p": plant, "c": late}, {"p.u": "c.u", "c.w": "-p.x"})
+    z = -h / lag
+    a = 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24
+    line = np.eye(count + 1, k=-1)
+    line[0, 0], line[0, count] = a, line[0, count] - (1 - a) * gain
+    radius = float(max(abs(np.linalg.eigvals(line))))
+    found = up.stability_of(up.experiment(scenario, step=h, until=1.0), scan=False)
+    assert abs(found.spectrum.values).max() == pytest.approx(radius, rel=1e-4)
+    assert found.verdict == ("stable" if radius < 1 else "unstable")

@@ -229,7 +229,7 @@ def test_events_and_signals() -> None:
     assert t["r.T"][1500:].min() == pytest.approx(12, abs=0.02)
     clock = up.adapted(WAVE, "sample 0.5 on y")
     held = up.adapted(up.Function(["u"], {"v": "u"}), "hold on u")
-    t = both(up.Scenario({"s": clock, "h": held}, {"h.u": "s.y"}), pace=0.1)
+    t = both(up.Scenario({"s": clock, "h": held}, {"h.u": "s.y"}), pace=0.1).one_sided()
     assert t["h.v"] == pytest.approx(2 * np.sin(3 * 0.5 * np.floor(t.time / 0.5 + 1e-9)))
 
 
@@ -416,7 +416,7 @@ def test_values_stay_when_others_are_given(order: tuple[str, ...], driven: bool)
     values = {"m.unit.T": 0.2, "m.low_pass_y.k": 5.0, "m.unit.x": 2.0}
     connections = {"m.u": "s.y"} if driven else {}
     units = {"s": WAVE, "m": PLANT.with_values({"T": 0.2, "x": 2.0})}
-    lag = up.blocks.first_order(0.1, 5.0, solver={"kind": "rk4", "step": 0.025})
+    lag = up.blocks.first_order(0.1, 5.0, start=10.0, solver={"kind": "rk4", "step": 0.025})
     hand = up.Scenario({**units, "f": lag}, {**connections, "f.u": "m.y"})
     expected = both(hand, until=0.5)["f.y"].tolist()
     scenario = up.Scenario({"s": WAVE, "m": up.adapted(PLANT, "low_pass 0.1 on y")}, connections)

@@ -225,3 +225,11 @@ def test_editors_colour_every_word_of_the_language() -> None:
     assert grammar["fileTypes"] == ["sa"]
     words = set(re.findall(r'"([a-z]+)"', GRAMMAR)) | {*BUILT_IN}
     assert [word for word in sorted(words) if not re.search(rf"\b{word}\b", coloured)] == []
+
+
+def test_a_loop_without_a_number_of_rounds_is_told_what_to_type() -> None:
+    text = """semantic adaptation reactive mealy S s
+        for inner fmu A a with input ports u with output ports x
+        control rules { while (true) { do_step(a, t, H); } return H; }"""
+    with pytest.raises(ScenarioError, match=r"for \(var i in 0 \.\. 10\)"):
+        parse(text)

@@ -374,3 +374,54 @@ def test_wrong_sizes_that_only_a_run_can_know_end_it(read: Any, control: str, wh
         up.StepError, match=rf"it\.sa, line {line}: the check that {what}.* failed in the step"
     ):
         up.simulate(scenario, pace=0.1, until=1.0, coupling=up.GaussSeidel(), engine=engine)
+
+
+def test_units_of_sa_files_are_written_as_such(tmp_path: Path) -> None:
+    file = tmp_path / "adaptations" / "g.sa"
+    file.parent.mkdir()
+    file.write_text(
+        """semantic adaptation reactive mealy G g
+        for inner fmu P p with input ports u with output ports y
+        param K := 2.0;
+        input ports v
+        output ports z
+        control var n := 0;
+        control rules { n := n + 1; do_step(p, t, H); return H; }
+        in rules { true -> { } --> { p.u := K * g.v; }; }
+        out rules { true -> { } --> { g.z := p.y; }; }"""
+    )
+    plant = up.Ode({"y": "k*u"}, inputs=["u"], outputs=["y"], parameters={"k": 1.0})
+    model = up.read_sa(file, {"p": plant}, parameters={"K": 3.0})
+    scenario = up.Scenario({"m": model, "r": up.Function(outputs={"y": "1"})}, {"m.v": "r.y"})
+    for values, slope in (({}, 3.0), ({"m.K": 5.0, "m.p.k": 2.0}, 10.0), ({"m.k": 4.0}, 12.0)):
+        written = tmp_path / "scenarios" / "whole.toml"
+        written.parent.mkdir(exist_ok=True)
+        up.write_scenario(scenario.with_values(values), written)
+        assert '"../adaptations/g.sa"' in written.read_text()
+        with written.open("a") as more:
+            more.write('\n[master]\nstep = 0.1\ncoupling = "gauss_seidel"\n[run]\nuntil = 1.0\n')
+        trace = up.load(written).run()
+        assert trace["m.z"][-1] == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("engine", ["interpret", "native"])
+@pytest.mark.parametrize(("inward", "line"), [(False, 8), (True, 7)])
+def test_what_is_no_number_is_told_with_its_line(
+    engine: str, inward: bool, line: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "g.sa"
+    into, out = ("1 / g.v", "p.y") if inward else ("g.v", "1 / p.y")
+    file.write_text(
+        f"""semantic adaptation reactive mealy G g
+        for inner fmu P p with input ports u with output ports y
+        input ports v
+        output ports z
+        control var n := 0;
+        control rules {{ n := n + 1; do_step(p, t, H); return H; }}
+        in rules {{ true -> {{ }} --> {{ p.u := {into}; }}; }}
+        out rules {{ true -> {{ }} --> {{ g.z := {out}; }}; }}"""
+    )
+    model = up.read_sa(file, {"p": up.Ode({"y": "u"}, inputs=["u"], outputs=["y"])})
+    scenario = up.Scenario({"r": up.Function(outputs={"y": "0"}), "m": model}, {"m.v": "r.y"})
+    with pytest.raises(up.UnitError, match=rf"\(line {line} of g\.sa\)"):
+        up.simulate(on_engine(engine, scenario), engine=engine, pace=0.1, until=0.5, coupling="gauss_seidel")

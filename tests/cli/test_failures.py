@@ -69,10 +69,11 @@ def test_a_full_disk_is_a_failed_run(decay: Path, tmp_path: Path, suffix: str, u
     out = tmp_path / f"r.{suffix}"
     step = 0.001 if until == 20 else 0.01
     words = ("run", decay, "--until", until, "--step", step, "--out", out)
-    done = upbeat(*words, before=_little_room)
-    assert done.returncode == 4, done.stderr
-    assert b"File too large" in done.stderr
-    assert b"Traceback" not in done.stderr
+    if until == 20:
+        done = upbeat(*words, before=_little_room)
+        assert done.returncode == 4, done.stderr
+        assert b"File too large" in done.stderr
+        assert b"Traceback" not in done.stderr
     done = upbeat(*words, "--json", before=_little_room)
     told = json.loads(done.stdout)
     assert (done.returncode, told["ok"], told["error"]["kind"]) == (4, False, "RecordingError")
@@ -100,8 +101,9 @@ def test_any_encoding_will_do(decay: Path, encoding: str, command: str) -> None:
     done = upbeat(command, decay, encoding=encoding)
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert "?" not in done.stdout.decode(encoding)
-    bad = upbeat("run", decay, "--step", 0, encoding=encoding)
-    assert (bad.returncode, b"Traceback" in bad.stderr) == (3, False)
+    if command == "run":
+        bad = upbeat("run", decay, "--step", 0, encoding=encoding)
+        assert (bad.returncode, b"Traceback" in bad.stderr) == (3, False)
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "check"])
@@ -168,17 +170,21 @@ def test_an_interrupt_says_how_far_the_run_came(decay: Path, tmp_path: Path) -> 
     assert told["steps"] == told["rows"] - 1
 
 
-def test_check_finds_what_run_would_refuse(decay: Path) -> None:
+def test_check_finds_what_run_would_refuse(decay: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def check(*words: object) -> tuple[int, Any]:
+        code = main.main(["check", *map(str, words)])
+        said = capsys.readouterr().out
+        return code, json.loads(said) if "--json" in words else said
+
     decay.write_text(DECAY + BAD_RECORD)
-    for words in ((), ("--json",)):
-        done = upbeat("check", decay, *words)
-        assert done.returncode == 3
-    told = json.loads(done.stdout)
+    assert check(decay)[0] == 3
+    code, told = check(decay, "--json")
+    assert code == 3
     assert told.keys() == {"ok", "problems"}
     found = [(problem["line"], problem["where"]) for problem in told["problems"]]
     assert found == [(13, ["record", "signals"])] * 2 + [(14, ["record", "out"])]
     decay.write_text(DECAY + '[record]\nout = "x.txt"\nsignals = ["zz"]\nevery = 0\n')
-    told = json.loads(upbeat("check", decay, "--json", "--step", 0).stdout)
+    _, told = check(decay, "--json", "--step", 0)
     found = [(problem["line"], problem["where"]) for problem in told["problems"]]
     assert found == [
         (None, ["--step"]),
@@ -187,8 +193,8 @@ def test_check_finds_what_run_would_refuse(decay: Path) -> None:
         (14, ["record", "every"]),
     ]
     decay.write_text(DECAY)
-    assert json.loads(upbeat("check", decay, "--json").stdout) == {"ok": True, "problems": []}
-    told = json.loads(upbeat("check", "missing.toml", "--json").stdout)
+    assert check(decay, "--json") == (0, {"ok": True, "problems": []})
+    _, told = check("missing.toml", "--json")
     assert told["ok"] is False
     assert "missing.toml" in told["problems"][0]["what"]
 
@@ -208,10 +214,11 @@ def test_check_finds_what_run_would_refuse(decay: Path) -> None:
         (("--plot", "r.bmp"), ".png"),
     ],
 )
-def test_a_wrong_option_is_named_and_not_the_file(decay: Path, words: tuple[str, ...], text: str) -> None:
-    done = upbeat("run", decay, *words)
-    said = done.stderr.decode()
-    assert done.returncode == 3
+def test_a_wrong_option_is_named_and_not_the_file(
+    decay: Path, words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["run", str(decay), *words]) == 3
+    said = capsys.readouterr().err
     assert text in said
     assert re.search(r"line \d", said) is None
     assert "decay.toml" not in said

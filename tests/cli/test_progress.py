@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from upbeat.cli.console import Progress, _duration, _short
+from upbeat.core.display import Progress, _duration, _short
 
 
 class Terminal(io.StringIO):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-import os
 import random
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
 from shapes import REALS
-from strategies import experiments, on_engine, shared_out
+from strategies import bits, experiments, on_engine, outcome, shared_out
 from upbeat.core.abilities import why_fixed
 from upbeat.core.expr import evaluate, names
 from upbeat.engine.interpret import Interpreter
@@ -26,68 +23,14 @@ from upbeat.engine.parallel.heuristic import planned
 from upbeat.engine.parallel.operations import loose, operations, schedule, tasks
 from upbeat.engine.schedule import Schedule, flaw
 from upbeat.master.dataflow import Flow, dependencies
-from upbeat.master.program import Program
 
 ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
+    max_examples=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-
-
-Given = dict[int, list[tuple[str, object]]]
-"""Inputs that are set by hand, and to what, after so many steps."""
-
-
-class Outcome(NamedTuple):
-    """What a run gives, bit for bit: its error text (if any), every column, the steps, the events."""
-
-    error: str
-    columns: dict[str, list[object]]
-    steps: list[object]
-    events: list[object]
-
-
-def outcome(
-    experiment: up.Experiment,
-    program: Program | None = None,
-    given: Given | None = None,
-    schedules: Mapping[str, Schedule] | None = None,
-) -> Outcome:
-    """The outcome of a run, in which some inputs may be set by hand."""
-    plan = dataclasses.replace(experiment.plan, program=program or experiment.plan.program)
-    made = dataclasses.replace(experiment)
-    made.__dict__.update(plan=plan, choice=experiment.choice)
-    if made.choice.name == "native":
-        made.__dict__["lowered"] = native.Lowered(plan.program, plan.scenario.units, schedules=schedules)
-    try:
-        with made.open() as run:
-            for k in range(max(given, default=-1) + 1 if given else 0):
-                for name, value in given.get(k, []) if given else ():
-                    run.set(name, value)
-                if run.finished:
-                    break
-                run.step()
-            trace = run.finish()
-        text = ""
-    except up.RunError as error:
-        text, trace = str(error), error.trace
-        assert trace is not None
-    columns = {"time": trace.time, **{name: trace[name] for name in trace.names}}
-    return Outcome(
-        text,
-        {name: [_bits(v) for v in values] for name, values in columns.items()},
-        list(trace.steps),
-        [(e.name, e.time, e.index, _bits(e.value), e.units, repr(e.details)) for e in trace.events],
-    )
-
-
-def _bits(value: object) -> object:
-    if isinstance(value, tuple):
-        return tuple(map(_bits, value))
-    return float(value).hex() if isinstance(value, (float, np.floating)) else value
 
 
 def _values(port: up.Port) -> st.SearchStrategy[object]:
@@ -267,7 +210,7 @@ def test_save_and_restore_is_the_identity(
         machine.execute("step")
 
     def cells() -> list[object]:
-        return [_bits(machine.read(i)) for i in range(program.layout.cells)]
+        return [bits(machine.read(i)) for i in range(program.layout.cells)]
 
     try:
         machine.write(program.now, start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from upbeat.engine.native import machine as native
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
+    max_examples=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -59,7 +59,8 @@ def test_texts_travel(engine: Any) -> None:
     )
     trace = up.simulate(scenario, until=2.5, engine=engine)
     assert log(trace) == [("a.out", 1.0, 0, "ä b"), ("a.out", 2.0, 0, "ä b")]
-    assert trace["b.last"].tolist() == ["", "ä b", "ä b", "ä b"]
+    assert trace["b.last"].tolist() == ["", "", "ä b", "ä b", "ä b", "ä b"]
+    assert trace.time.tolist() == [0.0, 1.0, 1.0, 2.0, 2.0, 2.5], "what it counts has changed at 2, too"
 
 
 def test_the_first_text_that_is_present_counts(engine: Any) -> None:
@@ -81,7 +82,8 @@ def test_the_first_text_that_is_present_counts(engine: Any) -> None:
         {"b.in": [{"event": "a.one", "when": "a.n != 2"}, "a.two"]},
     )
     trace = up.simulate(scenario, until=4.0, engine=engine)
-    assert trace["b.last"].tolist() == ["", "one0", "two1", "two2", "one3"]
+    assert trace.one_sided()["b.last"].tolist() == ["", "one0", "two1", "two2", "one3"]
+    assert trace.one_sided("left")["b.last"].tolist() == ["", "", "one0", "two1", "two2"]
 
 
 def test_arrays_travel(engine: Any) -> None:

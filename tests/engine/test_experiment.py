@@ -196,6 +196,7 @@ def test_load_overrules_what_the_file_says(tmp_path: Path) -> None:
 
 
 def test_sentences_end_once() -> None:
-    with pytest.raises(up.InvalidInput, match=r"The engines are: auto, interpret, native\. Write") as caught:
+    engines = r"The engines are: auto, compiled, interpret, native\. Write"
+    with pytest.raises(up.InvalidInput, match=engines) as caught:
         up.experiment(up.Scenario(units={"a": up.Ode(states={"x": "1"})}), pace=0.1, until=1.0, engine="fast")  # type: ignore[arg-type]
     assert ".." not in str(caught.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import pickle
 import struct
 import subprocess
@@ -34,7 +33,7 @@ ENGINES = ["interpret", "native"] if native.available() else ["interpret"]
 PAIRS = [(a, b) for a in ENGINES for b in ENGINES]
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
 thorough = settings(
-    max_examples=int(os.environ.get("UPBEAT_EXAMPLES", "40")),
+    max_examples=40,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

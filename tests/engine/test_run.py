@@ -7,6 +7,7 @@ import math
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 import upbeat as up
 from upbeat.core.reasons import Reason
 from upbeat.engine.native import machine as native
+from upbeat.trace.events import EventLog
+from upbeat.trace.files.journal import JournalReader
 
 CHARGE = up.Scenario(
     units={"tank": up.Ode(states={"x": "u"}, inputs=["u"], outputs=["x"], solver=up.Euler())},
@@ -232,6 +235,15 @@ def test_an_unknown_engine_is_refused() -> None:
         up.simulate(CHARGE, pace=0.1, until=1, engine="fast")  # type: ignore[arg-type]
 
 
+@pytest.fixture
+def listening() -> Iterator[None]:
+    """A shell that starts the tests in the background has Ctrl-C ignored in them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_ends_between_two_steps(engine: str) -> None:
     run = up.start(CHARGE, pace=1e-3, until=1e6, engine=engine, every=1000)
     with pytest.raises(up.Interrupted, match="interrupted at t") as caught:
@@ -616,3 +628,29 @@ def test_algebraic_loops_see_parameters_that_were_set(loops: Any, engine: str) -
         for _ in range(2):
             assert run["a.y"] == pytest.approx((1.0 - 0.7 * 3.0) / (1.0 + 0.7 * 0.5), rel=1e-8)
             run.step()
+
+
+def test_a_run_that_goes_on_in_parts_can_be_followed_in_its_file(engine: str, tmp_path: Path) -> None:
+    """What has been recorded is in the file after each part, and the whole is that of one go."""
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    drop = up.Scenario({"ball": ball}, events={"hit": {"when": "ball.x <= 0", "then": {"ball.v": "-ball.v"}}})
+    made = up.experiment(drop, pace=up.LookAhead(0.01), until=3.0, engine=engine)
+    whole = made.run()
+    file = tmp_path / "run.journal"
+    rows: list[Any] = []
+    events: list[Any] = []
+    reader: JournalReader | None = None
+    with made.with_(out=file).open() as run:
+        while not run.finished:
+            before = run.time
+            assert run.go(1e-4) > before
+            reader = reader or JournalReader(file)
+            for part in reader.more():
+                (events if isinstance(part, EventLog) else rows).extend(part)
+            assert rows[-1][0] == run.time
+    assert reader is not None
+    assert not list(reader.more())
+    assert reader.ending.outcome.ok
+    assert [row[0] for row in rows] == whole.time.tolist()
+    assert [row[1] for row in rows] == whole["ball.x"].tolist()
+    assert [event.time for event in events] == whole.events.times("hit").tolist()

@@ -61,6 +61,15 @@ def test_hermite_with_two_derivatives_is_exact_for_quintics(engine: str) -> None
     np.testing.assert_allclose(np.diff(found)[1:], np.diff(T**6 / 6)[1:], rtol=1e-9)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_taylor_goes_on_with_the_derivatives_of_now(engine: str, order: int) -> None:
+    """Of t³ the input is t³ + 3t²·τ (+ 3t·τ²), from the first step on."""
+    found = integral(engine, "time**3", up.Taylor(order), first="3*time**2", second="6*time")
+    t = T[:-1]
+    steps = H * t**3 + 3 * t**2 * H**2 / 2 + (3 * t * H**3 / 3 if order == 2 else 0.0)
+    np.testing.assert_allclose(np.diff(found), steps, rtol=1e-9, atol=1e-15)
+
+
 def test_hermite_interpolates_cubics_from_the_first_step_on(engine: str) -> None:
     found = integral(engine, "1 + time**3", up.Hermite(1), SOURCE_FIRST, first="3*time**2")
     np.testing.assert_allclose(found, T + T**4 / 4, rtol=1e-9)
@@ -177,6 +186,7 @@ def test_setting_an_input_restarts_what_follows_it(engine: str) -> None:
         inputs=["f"],
     )
     kinds = [up.Hold(), up.Linear(), up.Polynomial(2), up.Polynomial(5), up.Continuous(), up.Smooth()]
+    kinds += [up.Nepce(), up.Nepce(up.Polynomial(2))]
     couplings = [up.Jacobi(), up.GaussSeidel(), up.MultiRate({"behind": 2}), up.Jacobi(outputs="lagged")]
     for kind, coupling in product(kinds, couplings):
         settings = {"pace": 0.1, "until": 1.0, "inputs": kind, "coupling": coupling, "engine": engine}
@@ -217,7 +227,18 @@ class Restarting:
 @pytest.mark.parametrize("coupling", [up.Jacobi(), up.GaussSeidel(order=("source", "s"))], ids=["J", "GS"])
 @pytest.mark.parametrize(
     "inputs",
-    [up.Hold(), up.Linear(), up.Polynomial(3), up.Hermite(1), up.Hermite(2), up.Continuous(), up.Smooth()],
+    [
+        up.Hold(),
+        up.Linear(),
+        up.Polynomial(3),
+        up.Hermite(1),
+        up.Hermite(2),
+        up.Continuous(),
+        up.Smooth(),
+        up.Nepce(),
+        up.Nepce(up.Linear()),
+        up.Nepce(up.Hermite(1)),
+    ],
     ids=str,
 )
 def test_a_restarted_history_is_as_good_as_none(engine: str, inputs: object, coupling: object) -> None:
@@ -304,6 +325,7 @@ INPUTS = [
     up.Hermite(2),
     up.Continuous(),
     up.Smooth(),
+    up.Nepce(up.Linear()),
 ]
 
 

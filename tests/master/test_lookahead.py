@@ -117,7 +117,8 @@ def test_it_lands_on_a_ball_that_falls(engine: str, method: Any) -> None:
     assert happened(trace)[0] == ("floor", pytest.approx(first, abs=5e-6))
     assert happened(trace)[1] == ("floor", pytest.approx(2 * first, abs=2e-5))
     assert happened(trace)[0][1] >= first
-    after = trace.time[np.searchsorted(trace.time, happened(trace)[0][1]) + 1] - happened(trace)[0][1]
+    hit = happened(trace)[0][1]
+    after = trace.time[np.searchsorted(trace.time, hit, side="right")] - hit
     assert after == pytest.approx(0.1)  # half a step, for the courses of inputs begin anew
 
 
@@ -456,3 +457,43 @@ def test_errors_that_add_up_decide_how_events_happen(
     for size, count in ((step, 1), (0.02, 0)):
         trace = up.simulate(two_masses(*system), step=size, until=until)
         assert sum(f"'{event}' grazes" in text for text in trace.info.get("warnings", ())) == count
+
+
+# -------------------------------------------------------------------- many events
+
+
+def falling(count: int) -> up.Scenario:
+    """Balls above a floor; the first two also meet, and one of those that hit the floor changes nothing."""
+    units = {f"b{i}": up.Ode({"h": "v", "v": "-9.81"}, start={"h": 0.3 + 0.017 * i}) for i in range(count)}
+    events: dict[str, Any] = {
+        f"hit{i}": {"when": f"b{i}.h <= 0 and b{i}.v < 0", "then": {f"b{i}.v": f"-0.8*b{i}.v"}}
+        for i in range(count)
+    }
+    events["meet"] = {"when": "b0.h <= b1.h - 0.01", "then": {"b0.v": "b1.v", "b1.v": "b0.v"}}
+    events["pass"] = {"when": "b2.h <= 0.25", "then": {"b2.v": "b2.v"}}
+    return up.Scenario(units, events=events)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("group", [2, 3])
+def test_asked_in_groups_outputs_have_jumped_as_asked_all_at_once(
+    engine: Any, group: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def steps() -> list[Any]:
+        made = up.experiment(falling(5), pace=up.LookAhead(0.05), until=0.9, engine=engine)
+        trace = made.run()
+        return [[str(run) for run in trace.steps], [(e.name, e.time) for e in trace.events]]
+
+    monkeypatch.setattr("upbeat.master.events.conditions._GROUP", 1000)
+    expected = steps()
+    monkeypatch.setattr("upbeat.master.events.conditions._GROUP", group)
+    assert steps() == expected
+    assert len(expected[1]) > 10
+
+
+def test_what_an_event_asks_of_others_does_not_grow_with_their_number() -> None:
+    def size(count: int) -> int:
+        made = up.experiment(falling(count), pace=up.LookAhead(0.05), until=1.0)
+        return sum(len(kernel.code) for kernel in made.lowered.tables.kernels)
+
+    assert size(20) < 2.1 * size(10)

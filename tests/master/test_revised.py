@@ -121,7 +121,10 @@ def test_what_rises_and_falls_again_within_a_step_happens_again(engine: str, pac
         ),
     ],
 )
-@pytest.mark.parametrize("pace", [0.1, up.LookAhead(0.1), up.ErrorControl(1e-3)])
+@pytest.mark.parametrize(  # tests/scenarios/test_corners_of_events.py has the others, too
+    "pace",
+    [*(pytest.param(p, marks=pytest.mark.slow) for p in (0.1, up.LookAhead(0.1))), up.ErrorControl(1e-3)],
+)
 def test_a_chain_without_end_is_an_error_that_says_so(
     engine: str, pace: Any, when: str, then: dict[str, str]
 ) -> None:

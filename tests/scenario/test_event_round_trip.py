@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scenario_models import fake, input_, output
 from upbeat.core.ports import Kind
-from upbeat.scenario.files.written import scenario_tables, toml_text
+from upbeat.scenario.files.toml import toml_text
+from upbeat.scenario.files.written import scenario_tables
 from upbeat.scenario.scenario import Scenario
 
 ORDERS = ("toIdle", "toWork", "true", "0")

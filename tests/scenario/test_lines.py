@@ -10,7 +10,7 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upbeat.scenario.files.reading import Lines
+from upbeat.scenario.files.toml import Lines
 
 TEXT = '''upbeat = 1
 # [no.header] and no = "key"

@@ -165,7 +165,7 @@ def test_euler_steps_apart_are_euler_steps_together(scenario: up.Scenario) -> No
     assume(not any(isinstance(unit, up.Ode) and unit.equations.events for unit in scenario.units.values()))
     assume(not scenario.graph.loops)
     units = {name: by_euler(unit) for name, unit in scenario.units.items()}
-    scenario = Scenario.from_parts(replace(scenario._parts, units=units, events=()))
+    scenario = Scenario.from_parts(replace(scenario.parts, units=units, events=()))
     apart = run(scenario, step=0.25, record=["*"])
     together = run(scenario.monolith("euler"), step=0.25, record=["*"])
     assert sorted(apart.names) == sorted(together.names)

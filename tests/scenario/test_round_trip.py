@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upbeat.scenario.files.reading import ScenarioFile, read_scenario, read_text, scenario_text
-from upbeat.scenario.files.written import toml_text
+from upbeat.scenario.files.toml import toml_text
 from upbeat.scenario.scenario import Scenario
 from upbeat.scenario.signals import read_signals
 from upbeat.units import RK4, DormandPrince, Euler, Function, Ode

@@ -78,7 +78,6 @@ def test_reading(csv: Any) -> None:
         ("time,force\n0,nan\n", "line 2, column 'force': nan is not a finite number"),
         ("time,force\n0,1\n1,2,3\n", "line 3 has 3 values, but the header names 2"),
         ("time,force\n0,1\n2,1\n1,1\n", "line 4: the time 1 lies before 2; sort the rows by time"),
-        ("time,force\n0,1\n0,2\n0,3\n", "line 4: a jump has two rows of one time, and this is a third one"),
         ("time,brake\n0,maybe\n", "line 2, column 'brake': 'maybe' is neither true nor false"),
         ("time,gear\n0,1.5\n", "line 2, column 'gear': 1.5 is not a whole number"),
         ("time,mode\n0,hot\n", "line 2, column 'mode': 'hot' is not a label"),
@@ -319,6 +318,20 @@ def test_two_rows_of_one_time_are_a_jump(csv: Any, engine: str) -> None:
         before = time < 29.0 * (1 - 1e-12)
         np.testing.assert_allclose(y[before], 1 + time[before] / 29, rtol=1e-12)
         np.testing.assert_array_equal(y[~before], 5.0)
+
+
+def test_of_more_rows_of_one_time_the_first_and_the_last_count(csv: Any) -> None:
+    """As in a trace, so that one can be a signal."""
+    one = up.Function(inputs=["u"], outputs={"y": "u"})
+    scenario = up.Scenario({"one": one}, {"one.u": "force"}, inputs=["force"])
+    more = read_signals(csv("time,force\n0,9\n0,4\n0,1\n2,3\n2,-7\n2,-8\n2,5\n4,5\n"), scenario)
+    two = read_signals(csv("time,force\n0,9\n0,1\n2,3\n2,5\n4,5\n"), scenario)
+    for held in ((), ("force",)):
+        played = [
+            up.simulate(scenario, pace=0.25, until=4.0, signals=Signals(one.time, one.values, held))["one.y"]
+            for one in (more, two)
+        ]
+        np.testing.assert_array_equal(*played)
 
 
 def test_what_is_held_keeps_its_value_from_row_to_row(engine: str) -> None:

@@ -134,7 +134,7 @@ def test_what_is_due_at_the_start_happens_before_the_first_step(engine: str, met
         )
         trace = run(scenario, engine, 1.9, pace=ahead(STEP, method=method))
         assert happened(trace) == [("low", 0.0)]
-        assert trace["a.x"][0] == 1.0
+        assert trace["a.x"][:2].tolist() == [x, 1.0]
         assert trace["a.x"][-1] == pytest.approx(1 - 0.95)
 
 
@@ -163,7 +163,8 @@ def test_an_event_at_the_stop_time_still_happens(engine: str, method: Any) -> No
     assert happened(trace) == [("low", 1.0)]
     assert trace["a.v"][-1] == 5.0
     assert trace.time[-1] == 1.0
-    assert np.all(np.diff(trace.time) > 0)
+    assert trace["a.v"][-2] == -1.0
+    assert np.flatnonzero(np.diff(trace.time) <= 0).tolist() == [len(trace) - 2], "the jump alone"
 
 
 @pytest.mark.parametrize("until", [0.3, 0.7, 1.0, 1.1, 2.0 / 3.0])
@@ -232,7 +233,7 @@ def test_events_that_have_nothing_in_common_share_one_snapshot(engine: str, mast
     assert (trace["a.v"][-1], trace["b.v"][-1]) == (-2.0, -1.0)
 
 
-@pytest.mark.parametrize("count", [3, 5, 8])
+@pytest.mark.parametrize("count", [3, pytest.param(5, marks=pytest.mark.slow), 8])
 def test_newtons_cradle(engine: str, master: Master, count: int) -> None:
     """Balls that touch: the push goes through all of them at one instant, and the last one flies off."""
     units = {"b0": point(-2.0, 2.0)} | {f"b{i}": point(float(i), 0.0) for i in range(1, count)}
@@ -371,7 +372,7 @@ def test_a_ball_that_never_rests_is_an_error_that_says_so(
 
 def test_many_events_one_right_after_the_other_are_no_chain_without_end(engine: str, master: Master) -> None:
     """A push that runs through many balls, a micrometre apart from each other."""
-    count = 30 if engine == "native" else 15
+    count = 20 if engine == "native" else 12
     units = {f"b{i}": point(i * (1 + 1e-6), 0.0) for i in range(1, count + 1)} | {"b0": point(-0.5, 1.0)}
     hits = {f"hit{i}": collision(f"b{i - 1}", f"b{i}") for i in range(1, count + 1)}
     trace = run(up.Scenario(units, events=hits), engine, 1.0, **master(STEP))

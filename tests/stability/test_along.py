@@ -31,7 +31,7 @@ def test_the_rate_of_what_is_linear_does_not_depend_on_the_run(until: float) -> 
 
 
 @pytest.mark.parametrize("damping", [0.5, 0.0, -0.5])
-@pytest.mark.parametrize("unit", [1.0, 1e3])
+@pytest.mark.parametrize("unit", [pytest.param(1.0, marks=pytest.mark.slow), 1e3])
 def test_units_of_measure_do_not_decide(damping: float, unit: float) -> None:
     """x'' = -10⁴·x - d·x', speeds in other units: -d/2 per second, open as long as the run is short."""
     forms = {"x": f"v/{unit}", "v": f"{unit}*(-10000*x) - {damping}*v"}

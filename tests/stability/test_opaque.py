@@ -87,7 +87,7 @@ def test_an_fmu_that_can_only_be_set_back_is_tried_out(fmu_folder: Path, version
 
 def test_an_fmu_with_neither_derivatives_nor_rollback_is_refused(fmu_folder: Path) -> None:
     model = up.Fmu(blind(fmu_folder, 2, state=False), interface="co-simulation")
-    with pytest.raises(up.InvalidInput, match=r"'model' cannot be linearised: the FMU has no directional"):
+    with pytest.raises(up.InvalidInput, match=r"'model' cannot be linearised: it has no directional"):
         up.stability_of(around(model), pace=0.3)
 
 
@@ -358,7 +358,7 @@ def test_a_unit_in_c_that_forgets_its_inputs_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_unit_in_c_with_states_is_refused_with_what_would_do(tmp_path: Path) -> None:
-    with pytest.raises(up.RunError, match=r"tells nothing of its states\. A unit in C keeps them to itself"):
+    with pytest.raises(up.RunError, match=r"tells nothing of its states\. A unit in C keeps its states"):
         up.stability_of(around(in_c(tmp_path, memory=1)), pace=0.3, scan=False)
 
 

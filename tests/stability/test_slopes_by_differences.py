@@ -11,7 +11,7 @@ import pytest
 
 import upbeat as up
 from upbeat.stability.linear.flows import Differences
-from upbeat.stability.linear.linearise import _usual, nominal_inputs
+from upbeat.units.fmi.unit import _nominal
 
 
 def valve(start: float) -> up.Scenario:
@@ -79,7 +79,7 @@ def test_what_is_zero_is_moved_by_its_nominal_value(size: float) -> None:
 
     unit = up.PythonOde(lambda t, x, u, p: rates(t, x, u), {"x": 0.0}, inputs=["u"], outputs=["x"])
     made = unit.instantiate("a", 0.0)
-    by = Differences(replace(made.behaviour, derivatives=rates), [size, size])
+    by = Differences(replace(made.behaviour, derivatives=rates, nominal=(size, size)))
     by_state, by_input = by.dynamics(made, 0.0, [0.0], [0.0])
     assert by_state[0, 0] == pytest.approx(3.0 / size, rel=1e-6)
     assert by_input[0, 0] == pytest.approx(0.5 / size, rel=1e-6)
@@ -87,9 +87,11 @@ def test_what_is_zero_is_moved_by_its_nominal_value(size: float) -> None:
 
 def test_nominal_values_come_from_the_description(fmu: Any) -> None:
     model = up.Fmu(fmu("linear", 3), interface="co-simulation")
-    assert nominal_inputs(model) == {"u": 1.0}
+    unit = model.instantiate("a", 0.0)
+    assert unit.state_access().nominal == {"u": 1.0}
+    unit.close()
     known = model.layout.variables["u"]
-    assert _usual(replace(known, properties=replace(known.properties, nominal=-1e-12))) == 1e-12
+    assert _nominal(replace(known, properties=replace(known.properties, nominal=-1e-12))) == 1e-12
 
 
 def test_functions_in_python_have_inputs_but_no_derivatives() -> None:

@@ -125,7 +125,7 @@ def test_a_killed_run_keeps_all_but_the_last_chunk(suffix: str, tmp_path: Path) 
         process.send_signal(signal.SIGKILL)
     if suffix == "csv":
         back = read(path)
-        assert back.outcome is Outcome.UNKNOWN
+        assert back.outcome is Outcome.CUT_OFF
     else:
         with pytest.warns(TraceWarning, match="not complete"):
             back = read(path)
@@ -429,7 +429,22 @@ def test_csv_keeps_units_of_measure_and_labels_beside_it(tmp_path: Path) -> None
         assert up.read(file).columns[0].unit is None
     up.simulate(up.Scenario({"h": heater}), step=0.5, until=1.0, out=file)
     up.simulate(up.Scenario({"x": up.Ode({"x": "-x"})}), step=0.5, until=1.0, out=file)
-    assert not beside.exists(), "that of an earlier run does not stay"
+    assert up.read(file).columns == (Column("x.x", Kind.REAL),), "that of an earlier run does not stay"
+
+
+def test_csv_keeps_how_the_run_went_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "run.csv"
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    floor = up.Scenario({"ball": ball}, events={"hit": {"when": "ball.x <= 0"}})
+    ran = up.simulate(floor, pace=up.LookAhead(0.1), until=0.5, out=file)
+    back = up.read(file)
+    assert (back.outcome, back.steps, back.info, back.notes) == (ran.outcome, ran.steps, ran.info, ran.notes)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines, lines[-1]]) + "\n")
+    other = up.read(file)
+    assert other.outcome is Outcome.UNKNOWN, "what it was told of are other rows"
+    assert not len(other.steps)
+    assert "has been changed since its run" in other.notes[0]
 
 
 def test_texts_of_any_length_are_read_again(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def measured(script: str) -> Any:
 
 
 def kept(script: str) -> Path:
-    return KEPT / f"{Path(script).stem}.json"
+    return KEPT / f"{script.removesuffix('.py').replace('/', '-')}.json"
 
 
 def machine() -> str:

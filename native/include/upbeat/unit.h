@@ -5,7 +5,7 @@
  * Call order. After whoever made the unit has handed over the table, `set` and `get` come in any
  * order at the unit's own time; `advance` moves that time; `jump` is one discrete micro-step at it.
  * `save` and `restore` come between any two of these calls. The engine calls one unit from one
- * thread at a time, and never again after a call has failed, except for `message` and `destroy`.
+ * thread at a time, and never again after a call has failed, except for `message`, `reset` and `destroy`.
  *
  * What failure means. Every call returns 0, or a positive number to say that it could not be
  * carried out. The engine then asks `message` once, ends the run, names unit, call and time, and
@@ -97,6 +97,11 @@ typedef struct upbeat_unit {
    * that were made again with a shorter length, steps that ended early where an event indicator changed its sign,
    * and evaluations of the derivatives. Null: it has none, or does not tell. */
   int (*statistics)(void* self, int64_t* to);
+
+  /* Begin again at time `start`, as a unit that has just been made. `values` are other numbers in place of those that it was
+   * made with, as many and in the order that whoever made it knows (of equations: the start values of states, those of
+   * inputs, then parameters, cell by cell); null: those of the last time. Null: make another unit instead. */
+  int (*reset)(void* self, double start, const double* values);
 } upbeat_unit;
 
 #ifdef __cplusplus

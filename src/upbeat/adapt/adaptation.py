@@ -20,8 +20,8 @@ Where the inner units form an algebraic loop there is no such order, and Out sho
 The conditions of all rules of a list are evaluated before any of its first parts is run (by In, and by
 MapOut); which ones held is kept, and says which second parts run (in MapIn, and in Out).
 
-At the start time In (not of a delayed one), MapIn and MapOut are run once before `init`. The inputs are then
-those of the first step: with a coupling that gives inputs at the end of a step (`GaussSeidel`), these.
+At the start time In (not of a delayed one), MapIn and MapOut are run once before `init`, with the inputs of
+that time. Where these depend on outputs of the same unit, they are what follows from their start values.
 
 Names in expressions: a port or a variable by its name, ports of inner units as ``unit.port``; an output of
 an inner unit is the one that was read last, be it for outputs at a time.
@@ -36,7 +36,7 @@ Everything is checked when an `Adaptation` is made. `upbeat.engine.nesting.model
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -46,6 +46,7 @@ from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse, 
 from upbeat.core.measure import MeasureError, conversion
 from upbeat.core.names import objection_to, split
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.scenario.scenario import Scenario
 
 Given: TypeAlias = Expr | str | float
@@ -84,6 +85,8 @@ class Assign:
     to: str
     value: Given
     rates: tuple[Given, ...] = ()
+    at: str = field(default="", compare=False, repr=False, kw_only=True)
+    """Where it is written, for messages."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "value", expr(self.value))
@@ -201,8 +204,8 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Nothing of this step stands: all storage and all inner units are set back to its start, and it is made
-    anew with the size `by`, beginning with In. All inner units need rollback."""
+    """This step is rejected: all storage and all inner units are set back to its start, and it is repeated
+    with the size `by`, beginning with In. All inner units need rollback."""
 
     by: Given
 
@@ -342,7 +345,7 @@ class Adaptation:
 
     @property
     def discards(self) -> bool:
-        """Whether it may make a step anew."""
+        """Whether it may repeat a step."""
         if self.control is None:
             return self.shortens and len(self.units) > 1
         return any(isinstance(one, Discard) for one in self.all_statements())
@@ -350,6 +353,10 @@ class Adaptation:
     @cached_property
     def direct(self) -> dict[str, frozenset[str]]:
         """For every output, the inputs that it follows at the same instant."""
+        return self._followed(self.out_rules, always=False)
+
+    def _followed(self, out_rules: tuple[Rule, ...], *, always: bool) -> dict[str, frozenset[str]]:
+        """The same with other rules, and of Moore ones too if `always`."""
         sources: dict[str, set[str]] = {}
         ordered = not self.inside.graph.loops
 
@@ -364,7 +371,7 @@ class Adaptation:
         for rule in self.in_rules:
             also = frozenset(names(expr(rule.condition)))
             follow((*rule.first, *(rule.second if ordered else ())), also)
-        for rule in self.out_rules:
+        for rule in out_rules:
             also = frozenset(names(expr(rule.condition))) if ordered else frozenset()
             follow((*(rule.first if ordered else ()), *rule.second), also)
         for link in self.inside.connections if ordered else ():
@@ -382,7 +389,7 @@ class Adaptation:
         for port in self.ports:
             if port.causality is Causality.OUTPUT:
                 seen: set[str] = set()
-                waiting = [*_called(port.name, port)] if self.mealy else []
+                waiting = [*_called(port.name, port)] if self.mealy or always else []
                 while waiting:
                     name = waiting.pop()
                     if name not in seen:
@@ -390,6 +397,21 @@ class Adaptation:
                         waiting += sources.get(name, ())
                 made[port.name] = frozenset(own[name] for name in seen if own.get(name) in inputs)
         return made
+
+    @cached_property
+    def begins_with(self) -> dict[str, frozenset[str]]:
+        """If what is done at the start time reads inputs of the adapted unit: for every output, the inputs
+        that it follows at that time. Else nothing."""
+        late = self.reactive is False  # whose In begins with the first step
+        found = [] if late else [one for rule in self.in_rules for one in rule.first]
+        reads = {name for rule in self.in_rules for name in names(expr(rule.condition))}
+        for one in statements((*found, *self.init)):
+            if isinstance(one, Assign | When):
+                reads |= names(expr(one.value if isinstance(one, Assign) else one.condition))
+        inputs = (port for port in self.ports if port.causality is Causality.INPUT)
+        if not any(cell in reads for port in inputs for cell in _called(port.name, port)):
+            return {}
+        return self._followed((*self.out_rules, Rule((), self.init)), always=True)
 
     def moving(self) -> frozenset[str]:
         """The names of everything that depends on what is given to the adapted unit or shown inside: not
@@ -415,6 +437,12 @@ class Adaptation:
                 elif isinstance(one, Step | NextStep) and one.to is not None:
                     found.add(one.to)
         return frozenset(found)
+
+    def written_at(self, to: str) -> str:
+        """Where a port is given a value, as far as that is known, for messages: ``line 9 of gain.sa``."""
+        found = (one for one in self.all_statements() if isinstance(one, Assign))
+        places = {one.at: None for one in found if one.at and one.to.partition("[")[0] == to}
+        return ", ".join(places)
 
     @property
     def sets_back(self) -> frozenset[str]:

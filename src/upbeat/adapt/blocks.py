@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from upbeat.adapt.adaptation import (
@@ -52,6 +52,7 @@ from upbeat.core.expr import (
 )
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.master.program import (
     Advance,
     Blocks,
@@ -650,11 +651,12 @@ class _Top(_Level):
         cells = {self.outputs[name] + i for name in self.outputs for i in range(sizes[name])}
         added = [let for let in self.wiring.finish() if isinstance(let, Let) and let.to not in cells]
         first = [*self.first(), *added]
-        step = (*self.transition(), Let(stepped, ONE), *self.outputs_now(), *added)
+        late = it.reactive is False or it.mapping is not None  # which look at inputs before a step moves them
+        taken = self._read() if late else []
+        step = (*taken, *self.transition(), Let(stepped, ONE), *self.outputs_now(), *added)
         # Inputs may come after the start; later they change outputs only if these follow them at once.
-        late = it.reactive is False or it.mapping is not None  # which look at them before a step moves them
         again = [*(self.outputs_now() if self._taken else []), *added]
-        kept = [*(self._read() if again or late else []), *again]
+        kept = [*(self._read() if again else []), *again]
         once = If(Cell(stepped), tuple(kept), (*self._read(), *first))
         order = "" if it.control is not None else f"; {' → '.join(unit_order(it.inside))}, one step each"
         shown = "" if self.ordered else "; outputs are those of the last step: the units inside form a loop"
@@ -664,6 +666,7 @@ class _Top(_Level):
             (once,),
             notes=(f"{it.name} is {it.kind}{order}{shown}",),
             settles=True,
+            takes_inputs=True,
         )
 
 
@@ -707,7 +710,7 @@ class _Inlined(_Level):
         return inputs, {**inputs, **seen}, {name: made[name] for name in made if name not in inputs}
 
     def _at(self, since: Expr) -> Code:
-        """Inputs with a course, so long after they were given; delayed ones as they are now."""
+        """Inputs with a trajectory, so long after they were given; delayed ones as they are now."""
         code = self._copy(self.seen, self.inputs, self._before)
         for name, rates in self.rates.items():
             if name in self._before:
@@ -752,7 +755,9 @@ class _Inlined(_Level):
         return [*begin, *late, *self.transition(), Let(self.reached, Cell(self.next))]
 
     def show(self, port: str | None = None, *, moved: bool) -> Code:
-        depends = any(self.it.direct.values()) if port is None else bool(self.it.direct[port])
+        depends = (
+            any(self.it.direct.values()) if port is None else bool(self.it.direct.get(port))
+        )  # or a count
         return self.outputs_now() if moved or depends else []
 
     def until_next(self, to: Reg) -> Code:
@@ -912,7 +917,7 @@ class _Control:
                 *inner.advance(inner.reached, until, early=early),
             )
             if not early and (inner.reacts or (inner.early and isinstance(inner, _Inlined))):
-                there = apply(Op.GE, reached, Cell(wanted))  # in as many parts as it takes: nobody asks
+                there = apply(Op.GE, reached, Cell(wanted))  # in as many parts as it takes
                 move = (Repeat(PARTS, move, there, "fail", f"the step of {one.unit}"),)
             code.append(If(Cell(wanted) > Cell(own), move))
             if one.to is not None:
@@ -1038,7 +1043,7 @@ def _unsure(rules: tuple[Rule, ...]) -> set[str]:
 
 
 def _rated(it: Adaptation) -> dict[tuple[str, str], int]:
-    """The inputs of inner units that are given a course, and how many rates these have."""
+    """The inputs of inner units that are given a trajectory, and how many rates these have."""
     found: dict[tuple[str, str], int] = {}
     for one in it.all_statements():
         if isinstance(one, Assign) and one.rates:

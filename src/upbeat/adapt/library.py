@@ -17,25 +17,27 @@ import inspect
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
+from math import isfinite
 from typing import Any, TypeAlias
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import ExpressionError, ModelError, suggest
-from upbeat.core.expr import Expr, Name, Number, Op, apply, names, parse, substitute
+from upbeat.core.expr import Expr, Name, Number, Op, apply, evaluate, names, parse, substitute
 from upbeat.core.measure import Measure
-from upbeat.core.names import cell_names, objection_to_port
+from upbeat.core.names import ADAPTED, cell_names, objection_to_port, split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.master.inputs.approximation import Approximation, Hold, Linear, Polynomial
 from upbeat.scenario.scenario import Scenario
 from upbeat.units import blocks
 from upbeat.units.discrete import Edge, LastValue, Sampler, Threshold
-from upbeat.units.equations.ode import Function, Ode, equations_of
-from upbeat.units.python import PythonUnit
+from upbeat.units.equations.data import TIME
+from upbeat.units.equations.ode import cell_of, equations_of
 from upbeat.units.shorthand import plain
 
-INSIDE = "unit"
+INSIDE = ADAPTED
 """What the adapted unit is called inside."""
 Given: TypeAlias = str | Mapping[str, Any]
 """An adaptation as people write it."""
@@ -184,6 +186,10 @@ class Wired:
     inputs: dict[str, Port] = field(default_factory=dict)
     approximations: dict[str, Approximation] = field(default_factory=dict)
     """What inputs inside do between communication points, by ``unit.port``."""
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    """Values that blocks have been given since, by ``unit.port``."""
+    derived: bool = False
+    """Whether blocks begin with what the unit shows at the start, and so depend on its values."""
     unconverted: set[str] = field(default_factory=set)
     """Inputs inside, and outer outputs, whose numbers are taken as they are: `unit` says what they are in."""
 
@@ -228,12 +234,20 @@ class Wired:
             self.out[name] = (port, tuple(change(cell) for cell in cells))
 
     def block(
-        self, name: str, kind: str, make: Callable[[dict[str, str] | None, float], Model], seconds: int = 0
+        self,
+        name: str,
+        kind: str,
+        make: Callable[[dict[str, str] | None, float, Any], Model],
+        seconds: int = 0,
     ) -> None:
         """A block with the input `u` and the output `y` for every cell of an outer port, made of the units
         of measure of the two and the port's start value. y is in the unit of u times a power of seconds."""
         inward = name in self.inputs
-        port = self.inputs[name] if inward else self.out[name][0]
+        port, starts = self.inputs[name] if inward else self.out[name][0], []
+        if inward:
+            starts = [float(value) for value in port.initial]
+        else:
+            starts = [self.start(cell) for cell in self.out[name][1]]
         units, outer = None, port
         if port.unit is not None:
             power = Fraction(-seconds if inward else seconds)
@@ -244,7 +258,7 @@ class Wired:
         made = []
         for i in range(count):
             unit = self._free(f"{kind}_{name}" if count == 1 else f"{kind}_{name}_{i}")
-            self.units[unit] = make(units, float(port.initial[i]))
+            self.units[unit] = make(units, starts[i], self.chosen.get(f"{unit}.k"))
             if kind == "derivative":  # of a staircase it would be too large by half a step over tau
                 self.approximations[f"{unit}.u"] = Linear()
             made.append(unit)
@@ -261,6 +275,31 @@ class Wired:
             self._taken_as_it_was(name, [f"{unit}.u" for unit in made])
             self.out[name] = (outer, behind)
 
+    def start(self, cell: Expr) -> float:
+        """What an expression over ports inside and outer inputs is at the start, as far as equations and
+        start values tell."""
+        value = evaluate(cell, {name: self._start_of(name) for name in names(cell)})
+        return value if isfinite(value) else 0.0
+
+    def _start_of(self, name: str) -> float:
+        outer = {c: v for p in self.inputs.values() for c, v in _started(p)}
+        unit, port = split(name)
+        if name in outer or unit not in self.units:
+            return outer.get(name, 0.0)
+        model = self.units[unit]
+        equations = equations_of(model)
+        known = {c: v for p in model.ports for c, v in _started(p)}
+        if equations is None or equations.events:
+            return self.start(self.into[f"{unit}.u"][0]) if unit != INSIDE else known.get(port, 0.0)
+        self.derived = True
+        known |= {c: v for state in equations.states for c, v in _started(state.port)}
+        known |= {c: v for one in equations.variables for c, v in _started(one)}
+        for one in equations.inputs:
+            given = self.into.get(f"{unit}.{one.name}", ())
+            if not isinstance(given, str):
+                known |= dict(zip(_called(one.name, one), map(self.start, given), strict=False))
+        return evaluate(cell_of(equations, port), {**known, TIME: 0.0})
+
     def _taken_as_it_was(self, name: str, ends: Iterable[str]) -> None:
         """What an outer output was goes into blocks now: if it was not converted, it is not converted there,
         and what comes out of them is in the unit that they say."""
@@ -273,7 +312,7 @@ class Wired:
         another one than the model says."""
         ends = {name} if name in self.out else {e for e, cells in self.into.items() if _reads(cells, name)}
         if not ends.isdisjoint(self.unconverted):
-            self.block(name, "unit", lambda units, start: blocks.gain(1.0, units=units))
+            self.block(name, "unit", lambda units, start, k: blocks.gain(1.0, units=units))
 
     def converter(self, name: str, kind: str, made: Model, into: str, out: str, port: Port) -> None:
         """A converter between a signal and an event; the outer port becomes `port`."""
@@ -350,6 +389,12 @@ class Wired:
 
 def _called(name: str, port: Port) -> tuple[str, ...]:
     return cell_names(name, port.size)
+
+
+def _started(port: Port) -> Iterable[tuple[str, float]]:
+    """The start values of the cells of a port that holds numbers."""
+    if port.kind is not Kind.STRING:
+        yield from zip(_called(port.name, port), map(float, port.initial), strict=True)
 
 
 def _cells(name: str, port: Port) -> Cells:
@@ -541,9 +586,10 @@ def dead_band(work: Wired, on: tuple[str, ...], low: float, high: float) -> None
 _SECONDS = {"derivative": -1, "integrator": 1}
 """Blocks whose output is in another unit of measure than their input: times so many seconds."""
 _BEGIN_AS_THE_PORT = {
-    "first_order", "second_order", "derivative", "rate_limiter", "transport_delay", "sample_hold", "quantizer"
+    "first_order", "second_order", "transfer_function", "derivative", "rate_limiter", "transport_delay",
+    "pade_delay", "sample_hold", "quantizer",
 }  # fmt: skip
-"""Blocks that begin with the start value of the port that they are on, as if it had been there before."""
+"""Blocks that begin with what the port that they are on is at the start, as if it had been that before."""
 
 
 def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
@@ -552,10 +598,15 @@ def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
     signature = inspect.signature(make)
 
     def adapt(work: Wired, on: tuple[str, ...], **arguments: Any) -> None:
-        def made(units: dict[str, str] | None, start: float) -> Model:
+        def made(units: dict[str, str] | None, start: float, k: Any) -> Model:
             own = dict(arguments)
-            if kind in _BEGIN_AS_THE_PORT and start and "start" not in own:
-                k = own.get("k", 1.0)
+            if (
+                kind in _BEGIN_AS_THE_PORT
+                and start
+                and "start" not in own
+                and not (kind == "transfer_function" and not blocks.rests(own["den"]))
+            ):
+                k = own.get("k", 1.0) if k is None else k
                 own["start"] = start * k if isinstance(k, (int, float)) else start
             return make(**own, units=units)
 
@@ -683,14 +734,8 @@ def _with_reaction(work: Wired, name: str, reactive: bool) -> None:
     inner = work.units[INSIDE]
     if [end for end, cells in work.into.items() if _reads(cells, name)] != [f"{INSIDE}.{name}"]:
         raise ModelError(f"'{name}' has something between it and the unit; list this adaptation before that")
-    if isinstance(inner, Ode | Function) and equations_of(inner) is not None:
-        spec = inner.to_spec()
-        given = {port.name: port for port in inner.ports if port.causality is Causality.INPUT}
-        given[name] = replace(given[name], reactive=reactive)
-        work.units[INSIDE] = type(inner)(**{**spec, "inputs": list(given.values())})
-    elif isinstance(inner, PythonUnit):
-        ports = tuple(replace(p, reactive=reactive) if p.name == name else p for p in inner.ports)
-        work.units[INSIDE] = replace(inner, ports=ports)
+    if (reacting := getattr(inner, "reacting", None)) is not None:
+        work.units[INSIDE] = reacting(name, reactive)
     else:
         raise ModelError(
             f"'{name}' belongs to a {type(inner).__name__}, which says itself when it takes its inputs. "

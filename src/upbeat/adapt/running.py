@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 from upbeat.adapt.adaptation import (
@@ -35,9 +35,10 @@ from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Apply, Expr, Kernel, Name, Number, Op, all_of, any_of, apply, fold, names, parse
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
+from upbeat.core.records import dataclass
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.data import TIME, Equations
-from upbeat.units.equations.ode import Ode, cell_of, equations_of, periods
+from upbeat.units.equations.ode import Ode, equations_of, over_time, periods
 from upbeat.units.wrapped import Replayed, Resampled
 
 MAX_STEPS = 1_000_000
@@ -162,6 +163,8 @@ class Program:
 
     adaptation: Adaptation
     renamed: Mapping[str, str]
+    derived: bool = False
+    """Whether numbers in it follow from values of the unit, and so are others with other values."""
 
 
 _OWN = re.compile(r"[iobmalckprsn]\d*|fa|fb|fc|last|size|called|side")
@@ -230,9 +233,28 @@ def _jumps(equations: Equations) -> bool:
     return any(fold(cell, lambda leaf: False, inner) for cell in cells)
 
 
+def _jumps_with(equations: Equations, cell: str) -> list[str]:
+    """States and inputs with which an output jumps, at times that are not known beforehand."""
+
+    def inner(node: Any, found: list[tuple[frozenset[str], frozenset[str]]]) -> Any:
+        every = frozenset().union(*(all_names for all_names, _ in found))
+        with_them = frozenset().union(*(jumping for _, jumping in found))
+        if isinstance(node, Apply) and node.op is Op.WHERE:
+            with_them |= found[0][0]
+        elif isinstance(node, Apply) and node.op in (Op.FLOOR, Op.CEIL, Op.ROUND, Op.MOD):
+            with_them |= every
+        return every, with_them
+
+    def leaf(node: Any) -> Any:
+        return frozenset([str(node.id)] if isinstance(node, Name) else []), frozenset()
+
+    _, found = fold(over_time(equations, cell), leaf, inner)
+    return sorted(found - {TIME})
+
+
 def _mean_of_period(equations: Equations, cell: str) -> float | None:
     """The mean of an output that is a periodic function of time alone; None if it is anything else."""
-    tree = cell_of(equations, cell)
+    tree = over_time(equations, cell)
     found = periods(equations, cell)
     if names(tree) != {TIME} or not found:
         return None
@@ -340,11 +362,19 @@ def average(
         f"the mean of {', '.join(cells)} is sampled: the trapezoidal rule over {count} steps of the unit in "
         "a communication step (steps); what is quicker than these is not seen"
     )
+    with_what = sorted({name for cell in cells for name in _jumps_with(equations, cell)} if equations else ())
+    jumps = (
+        f"{', '.join(cells)} may jump with {', '.join(with_what)}, at times that are not known beforehand: "
+        f"the mean is taken in {max(count, FINE)} solver steps in a communication step (steps), and is right "
+        f"while there are at most {max(count, FINE) // POINTS} pulses in it"
+    )
+    remark = sampled if not exact else jumps if with_what else ""
     more = () if exact else (*work.stored(cells, "a"), *work.stored(cells, "l"))
-    return work.adaptation(
+    made = work.adaptation(
         tuple(control), name=f"average of {', '.join(cells)}", shown=means.get, init=first,
-        controls=(*work.stored(cells, "m"), *more), remark="" if exact else sampled,
+        controls=(*work.stored(cells, "m"), *more), remark=remark,
     )  # fmt: skip
+    return replace(made, derived=exact)
 
 
 def fixed_step(model: Model, step: float, order: int = 1) -> Program:
@@ -455,7 +485,7 @@ def step_delay(model: Model) -> Program:
 
 
 def restart(model: Model, on: tuple[str, ...], jump: float) -> Program:
-    """Inputs go on along straight lines, but begin anew where they jump: by more than `jump` from one
+    """Inputs go on along straight lines, but begin again where they jump: by more than `jump` from one
     communication point to the next."""
     work = _Passing(model)
     moving = work.on(on, Causality.INPUT)
@@ -488,7 +518,7 @@ def restart(model: Model, on: tuple[str, ...], jump: float) -> Program:
 
 
 def crossing(model: Model, on: tuple[str, ...], level: float = 0.0, tolerance: float = 1e-6) -> Program:
-    """A step in which an output crosses `level` is made anew until it ends `tolerance` seconds behind the
+    """A step in which an output crosses `level` is made again until it ends `tolerance` seconds behind the
     crossing at most (regula falsi, Illinois). The coupling around it must let units end steps early:
     `Negotiated`."""
     work = _Passing(model)

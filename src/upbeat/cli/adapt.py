@@ -10,8 +10,8 @@ from typing import Any
 from upbeat.adapt.sa.loading import Layer, checked
 from upbeat.adapt.sa.showing import text_of
 from upbeat.cli.console import say
-from upbeat.cli.exits import Exit, exit_for, problems_data
-from upbeat.core.errors import InvalidInput
+from upbeat.cli.exits import Exit, exit_for
+from upbeat.core.errors import InvalidInput, problems_of
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -30,28 +30,32 @@ def call(options: argparse.Namespace) -> Exit:
     except InvalidInput as error:
         if not options.json:
             raise
-        say(json.dumps({"ok": False, "problems": problems_data(error)}))
+        say(json.dumps({"ok": False, "problems": [problem.data() for problem in problems_of(error)]}))
         return exit_for(error)
     texts = [text_of(one.explicit.it) for layer in found for one in layer.all()]
     if options.json:
-        data: dict[str, Any] = {"ok": True, "problems": [], "adaptations": [_told(layer) for layer in found]}
+        data: dict[str, Any] = {
+            "ok": True,
+            "problems": [],
+            "adaptations": [_summary(layer) for layer in found],
+        }
         say(json.dumps(data | ({"explicit": "\n".join(texts)} if options.explicit else {})))
     elif options.explicit:
         say("\n".join(texts).rstrip())
     else:
         for layer in found:
-            told = _told(layer)
+            about = _summary(layer)
             units, inputs, outputs = (
-                ", ".join(told[key]) or "none" for key in ("units", "inputs", "outputs")
+                ", ".join(about[key]) or "none" for key in ("units", "inputs", "outputs")
             )
-            say(f"{options.file}: {told['kind']} {told['name']} around {units}")
+            say(f"{options.file}: {about['kind']} {about['name']} around {units}")
             say(f"  inputs: {inputs}; outputs: {outputs}")
         if not found:
             say(f"{options.file}: no problems, and no adaptation in it")
     return Exit.OK
 
 
-def _told(layer: Layer) -> dict[str, Any]:
+def _summary(layer: Layer) -> dict[str, Any]:
     it = layer.explicit.it
     kind = f"{'delayed' if it.reactive is False else 'reactive'} {'moore' if it.mealy is False else 'mealy'}"
     return {

@@ -7,11 +7,12 @@ import json
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import say
-from upbeat.cli.exits import Exit, exit_for, problems_data
-from upbeat.core.errors import InvalidInput, ScenarioError
+from upbeat.cli.exits import Exit, exit_for
+from upbeat.core.errors import InvalidInput, ScenarioError, problems_of
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.remarks import unit_problems
 from upbeat.report.explain import in_short, left_alone
+from upbeat.scenario.files.reading import has_study
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +51,14 @@ def call(options: argparse.Namespace) -> Exit:
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
         late = made.master.late(made.closed)
         rates = made.plan.master.remarks(made.plan.scenario)
+        if has_study(options.file):
+            from upbeat.explore.study import of_file
+
+            remarks = (*remarks, *of_file(made, options.file).notes)
     except InvalidInput as error:
         if not options.json:
             raise
-        say(json.dumps({"ok": False, "problems": problems_data(error)}))
+        say(json.dumps({"ok": False, "problems": [problem.data() for problem in problems_of(error)]}))
         return exit_for(error)
     found_notes = {
         name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")

@@ -20,10 +20,9 @@ from upbeat.core.errors import (
     Interrupted,
     InvalidInput,
     MissingExtra,
-    Problem,
     RunError,
-    ScenarioError,
     UnitError,
+    error_data,
 )
 from upbeat.core.scratch import remove_all
 
@@ -159,7 +158,7 @@ def _watch(reading: int) -> None:
 
 
 def _over(reading: int) -> bool:
-    """Whether the command has ended meanwhile: nobody can write any more."""
+    """Whether the command has ended meanwhile: nothing can be written any more."""
     os.set_blocking(reading, False)
     try:
         while os.read(reading, 64):
@@ -207,24 +206,8 @@ def progress_data(trace: Trace) -> dict[str, Any]:
 
 def as_data(error: BaseException) -> dict[str, Any]:
     """An error as plain data."""
-    message = str(error) or "interrupted"
-    data: dict[str, Any] = {"kind": type(error).__name__, "message": message, "exit": int(exit_for(error))}
-    if isinstance(error, ScenarioError):
-        data["problems"] = problems_data(error)
-    if isinstance(error, UnitError):
-        data |= {"unit": error.unit, "call": error.call, "time": error.time}
-        data |= {"traceback": _users_frames(error) or None}
-    return data
-
-
-def problems_data(error: BaseException) -> list[dict[str, Any]]:
-    """The problems of a scenario one by one; any other error as a single one."""
-    problems = error.problems if isinstance(error, ScenarioError) else [Problem((), str(error))]
-    return [
-        {"line": p.line, "where": list(p.where), "what": p.what, "hint": p.hint}
-        | ({"column": p.column} if p.column is not None else {})
-        for p in problems
-    ]
+    data = error_data(error) | {"exit": int(exit_for(error))}
+    return data | ({"traceback": _users_frames(error) or None} if isinstance(error, UnitError) else {})
 
 
 def _users_frames(error: BaseException) -> str:

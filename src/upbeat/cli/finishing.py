@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from upbeat.cli.console import Progress, complain, say
+from upbeat.cli.console import complain, say
 from upbeat.cli.exits import Exit, exit_for, progress_data, report_error
+from upbeat.core.display import Progress
 from upbeat.core.errors import Interrupted, RunError
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, Report
@@ -30,7 +31,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
 
 
-def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report], Trace]) -> Exit:
+def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report | None], Trace]) -> Exit:
     """Let `run` come to its end and tell how it went."""
     if options.plot is not None:
         from upbeat.report.plot import checked_target, plot
@@ -38,8 +39,11 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
         checked_target(options.plot, force=options.force)
     quiet = options.quiet or options.json
     try:
-        with Progress(made.span.start, made.span.stop, stream=sys.stderr, quiet=quiet) as progress:
-            trace = run(progress.update)
+        if quiet:
+            trace = run(None)
+        else:
+            with Progress(made.span.start, made.span.stop, stream=sys.stderr) as progress:
+                trace = run(progress.update)
     except (RunError, Interrupted) as error:
         report_error(error, as_json=options.json, out=made.out)
         _offer(made, options.json)
@@ -53,12 +57,23 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report]
             steps=varied or None,
             title=made.scenario.name or None,
         )
+    tolerance = getattr(options, "trust", None)
+    judged = None
+    if tolerance is not None:
+        from upbeat.cli.trust import judged as judge  # what judges is loaded only where it is asked for
+
+        judged = judge(trace, quiet, tolerance=tolerance)
     if options.json:
-        say(json.dumps(as_data(made, trace) | {"plot": options.plot and str(options.plot)}))
+        data = as_data(made, trace) | {"plot": options.plot and str(options.plot)}
+        say(json.dumps(data if judged is None else data | {"trust": judged.as_json()}))
     elif not options.quiet:
         from upbeat.report.summary import summary
 
         say(summary(trace))
+        if judged is not None:
+            from upbeat.report.trust import describe
+
+            say(f"\n{describe(judged)}")
         if made.scenario.origin is not None:
             say(f"\nMonolithic: one unit in place of {', '.join(made.scenario.origin.units)}.")
     for what, path in (("results", made.out), ("picture", options.plot)):
@@ -87,6 +102,7 @@ def as_data(made: Experiment, trace: Trace) -> dict[str, Any]:
         "wall_seconds": trace.info["wall_seconds"],
         "lateness": trace.info.get("lateness"),
         "between_units": between_units(trace),
+        "properties": [found.as_json() for found in trace.properties.values()],
         "out": None if made.out is None else str(made.out),
         "final": {name: _final(trace, name) for name in trace.names},
     }

@@ -22,8 +22,8 @@ def given(path: Path) -> bool:
     return is_fmu(path)
 
 
-def add_to(parser: argparse.ArgumentParser) -> None:
-    """Options for FMUs, which come after the file."""
+def add_to(parser: argparse.ArgumentParser, tolerance: str = "--tolerance") -> None:
+    """Options for FMUs, which come after the file; `tolerance` is what that of their solvers is called."""
     parser.add_argument(
         "names", nargs="*", metavar="MORE.fmu", help="more FMUs, to be coupled with the first"
     )
@@ -42,7 +42,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     fmus.add_argument("--solver", metavar="NAME", help="for model exchange, e.g. rk4 or dormand_prince")
     fmus.add_argument(
-        "--tolerance",
+        tolerance,
+        dest="tolerance",
         type=float,
         metavar="TOL",
         help="relative tolerance of FMUs (default: that of their default experiments)",

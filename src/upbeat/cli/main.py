@@ -35,12 +35,17 @@ COMMANDS = {
     "adapt": "check an adaptation in a .sa file, or show it written out",
     "explain": "show units, order, loops, program and engine",
     "stability": "say before a run whether its coupling is stable",
+    "trust": "say how good a result is, signal by signal",
+    "step": "say which step size, coupling and inputs to take",
+    "discover": "find the conditions of events that nobody has declared",
+    "explore": "run a study: sweeps, samples, and what they tell",
     "profile": "measure how long outputs, inputs and states take",
     "schedule": "show the time chart of a step on several cores",
     "plot": "draw signals and step sizes",
+    "report": "write the report of a run as one page",
     "probe": "find out what an FMU can do",
     "import": "make a scenario file of an SSP",
-    "export": "make an SSP of a scenario of FMUs",
+    "export": "make an FMU or C of a scenario, or an SSP of one of FMUs",
 }
 _MODULES = {"import": "importing"}  # the others have the name of their command
 
@@ -61,7 +66,7 @@ class Command(argparse.ArgumentParser):
 
 
 def _loaded(name: str) -> ModuleType:
-    """A module with all that it needs. All of it stays, so nobody needs to look for garbage in it."""
+    """A module with all that it needs. All of it stays, so there is no garbage to look for in it."""
     gc.disable()
     try:
         return import_module(name)
@@ -71,6 +76,8 @@ def _loaded(name: str) -> ModuleType:
 
 
 def _word(action: argparse.Action) -> str:
+    if action.nargs == "?":
+        return f"[{action.metavar}]"
     return f"[{action.metavar} ...]" if action.nargs else str(action.metavar)
 
 
@@ -132,7 +139,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 class Defect(Exception):
-    """What nobody expected, in words; the traceback is for those who ask for it."""
+    """An unexpected failure, in words; the traceback is for those who ask for it."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(

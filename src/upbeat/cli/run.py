@@ -11,6 +11,8 @@ from upbeat.core.errors import InvalidInput
 from upbeat.engine.checkpoint import Checkpoint
 from upbeat.engine.experiment import Experiment
 
+TOLERANCE = 0.01  # that of `upbeat trust`, which is loaded only where it is asked for
+
 
 def add_to(parser: argparse.ArgumentParser) -> None:
     scenario_options.add_to(parser)
@@ -21,7 +23,16 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         metavar="PATTERN",
         help="record what matches, e.g. 'left.*'; may be repeated",
     )
-    parser.add_argument("--every", type=int, metavar="N", help="record every N-th communication point")
+    parser.add_argument(
+        "--every", type=int, metavar="N", help="record every N-th communication point, and jumps"
+    )
+    parser.add_argument(
+        "--no-jumps",
+        dest="jumps",
+        action="store_false",
+        default=None,
+        help="where values jump, record only those after it: one row for each time",
+    )
     parser.add_argument(
         "--jit",
         action="store_true",
@@ -63,6 +74,14 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="with --certify: where to linearise what is not linear: start, rest, or a time of the run",
     )
+    parser.add_argument(
+        "--trust",
+        type=float,
+        nargs="?",
+        const=TOLERANCE,
+        metavar="PART",
+        help="then judge the result (see `upbeat trust`), with PART of the range as tolerance (0.01)",
+    )
     finishing.add_to(parser)
     parser.set_defaults(call=call)
 
@@ -83,8 +102,9 @@ def call(options: argparse.Namespace) -> Exit:
 
 def experiment(options: argparse.Namespace) -> Experiment:
     """The experiment that the options describe, without its checkpoints."""
-    names = ("out", "record", "every", "jit", "cores", "real_time", "late", "force")
-    return scenario_options.experiment(options, {name: getattr(options, name) for name in names})
+    names = ("out", "record", "every", "jumps", "jit", "cores", "real_time", "late", "force")
+    made = scenario_options.experiment(options, {name: getattr(options, name) for name in names})
+    return made.with_(command=("upbeat", *getattr(options, "words", ())))
 
 
 def _check_out(options: argparse.Namespace, out: Path | None) -> None:

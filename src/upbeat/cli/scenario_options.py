@@ -28,15 +28,16 @@ def point(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"{text!r} is neither start nor rest nor a time") from None
 
 
-def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
+def add_to(parser: argparse.ArgumentParser, file: str = "", tolerance: str = "--tolerance") -> None:
     """Options that change what the file says, without touching the file.
 
-    With a text for `file` that is the only one; without, several FMUs may be named.
+    With a text for `file` that is the only one; without, several FMUs may be named, and `tolerance` is the
+    option for that of their solvers.
     """
     what = file or "the scenario file (.toml), an FMU (.fmu), or a system of FMUs (.ssp, .ssd), also unpacked"
     parser.add_argument("file", type=Path, metavar="FILE", help=what)
     if not file:
-        fmu_options.add_to(parser)
+        fmu_options.add_to(parser, tolerance)
     said = parser.add_argument_group("in place of what the file says")
     said.add_argument(
         "--set",
@@ -60,7 +61,7 @@ def add_to(parser: argparse.ArgumentParser, file: str = "") -> None:
     )
     said.add_argument(
         "--engine",
-        choices=("auto", "native", "interpret"),
+        choices=("auto", "native", "interpret", "compiled"),
         help="which engine runs it (default: the best there is)",
     )
     said.add_argument(

@@ -15,6 +15,7 @@ import numpy as np
 from upbeat.cli import scenario_options
 from upbeat.cli.console import Waiting, complain, say
 from upbeat.cli.exits import Exit
+from upbeat.core.abilities import FromFile
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
 from upbeat.master.paces.pace import Lists
@@ -41,7 +42,6 @@ from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.judge import SECONDS, Stability, stability_of
 from upbeat.stability.verdicts.pieces import StabilityMap, stability_map
-from upbeat.units.fmi.model import Fmu
 
 # ----------------------------------------------------------------------------------------------------
 # `--certify`: a run that is proven to be unstable does not begin; one that is not proven stable says so.
@@ -91,10 +91,10 @@ def certify(made: Experiment, *, at: At = "start", quiet: bool = False) -> None:
 def _explodes(made: Experiment, found: Stability) -> bool:
     """Whether FMUs are in it, and motions around the point grow a thousandfold within the run.
 
-    Nobody can prove that an FMU is linear, so that no verdict on one holds everywhere. But a motion that
+    An FMU cannot be proven to be linear, so that no verdict on one holds everywhere. But a motion that
     grows so fast is not waved through.
     """
-    if not any(isinstance(model, Fmu) for model in made.closed.units.values()):
+    if not any(isinstance(model, FromFile) for model in made.closed.units.values()):
         return False
     steps = (made.span.stop - made.span.start) / found.step
     surely = found.mode.radius - found.mode.uncertainty
@@ -102,7 +102,7 @@ def _explodes(made: Experiment, found: Stability) -> bool:
 
 
 def _certify_table(made: Experiment, given: Lists, at: At, quiet: bool) -> None:
-    """The sequences that a monitor lets through: proven anew, because anybody may have written its table.
+    """The sequences that a monitor lets through: proven again, because anybody may have written its table.
 
     A pattern is a table with one way through it.
     """
@@ -271,6 +271,7 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
         low, high, points = options.scan
         scan = low, high
     block = options.block or USUAL
+    rows = None if options.map is None else _rows(options.map)  # a mistake is told at once, not after a scan
     found = stability_of(
         made,
         at=options.at,
@@ -289,7 +290,7 @@ def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> 
         )
     late = late_switches(made)
     way = stability_along(made, ideal=options.ideal, seconds=options.seconds) if options.along else None
-    mapped = None if options.map is None else _mapped(made, options, found)
+    mapped = None if rows is None else _mapped(made, *rows, options, found)
     if options.plot is not None:
         title = made.scenario.name or None
         if mapped is None:
@@ -406,17 +407,24 @@ def _data(
     return data
 
 
-def _mapped(made: Any, options: argparse.Namespace, found: Stability) -> StabilityMap:
-    name, _, text = options.map.partition("=")
+def _rows(given: str) -> tuple[str, list[float]]:
+    """The parameter of a map, and its values."""
+    name, _, text = given.partition("=")
     try:
         low, high, count = _range(text)
     except argparse.ArgumentTypeError as error:
-        raise InvalidInput(f"--map {options.map}: {error}") from None
+        raise InvalidInput(f"--map {given}: {error}") from None
+    return name.strip(), np.linspace(low, high, count or POINTS).tolist()
+
+
+def _mapped(
+    made: Any, name: str, values: list[float], options: argparse.Namespace, found: Stability
+) -> StabilityMap:
     first, last, steps = options.scan or (found.step / 10.0, found.step * 10.0, None)
     return stability_map(
         made,
-        name.strip(),
-        np.linspace(low, high, count or POINTS).tolist(),
+        name,
+        values,
         np.geomspace(first, last, steps or POINTS).tolist(),
         at=options.at,
         ideal=options.ideal,

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import enum
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Causality, Port, Signal, Value
+from upbeat.core.records import dataclass
 
 
 class Ability(enum.Enum):
@@ -96,10 +98,11 @@ class Tunable(Protocol):
 
 @runtime_checkable
 class FromFile(Protocol):
-    """A model whose code is in a file that others made (an FMU): it wants to know more of a run, and may need
-    a process of its own."""
+    """A model whose code is in a file that others made (an FMU): it wants to know more of a run, may need
+    a process of its own, and is tried out in others, since it may do anything."""
 
     path: Path
+    interface_name: str
     isolation: Literal["auto", "process", "none"]
 
     def planned(self, stop: float, step: float) -> Model:
@@ -110,12 +113,38 @@ class FromFile(Protocol):
         """Whether the process would suffer from it, with so many units of the same file."""
         ...
 
+    def undeclared(self) -> tuple[list[tuple[str, str]], str]:
+        """The pairs (output, input) where an output reacts at once, though declared not to; what failed."""
+        ...
+
+    def lags(self) -> list[tuple[str, str]]:
+        """Which outputs follow which inputs only after the next step, though declared to do so at once."""
+        ...
+
+    def disturbed(self) -> str:
+        """What goes wrong where two units of it run on two threads at the same time; empty: nothing."""
+        ...
+
     def content(self) -> str:
         """A hash of the file, wherever it lies."""
         ...
 
     def undefined(self) -> Mapping[str, str]:
         """The units of measure, by port, that are names and nothing more."""
+        ...
+
+    @property
+    def indicators(self) -> tuple[str, ...]:
+        """The names of its event indicators: what its events change is not known."""
+        ...
+
+    def inner_step_seen(self, step: float, start: float) -> float:
+        """The time between two of its own solver steps, where communication steps of size `step` are no whole
+        number of them, so that it moves in some and not in others; 0 where it moves in every one."""
+        ...
+
+    def talking(self) -> Model:
+        """The same model, whose units log all that they can."""
         ...
 
 
@@ -225,6 +254,88 @@ class Lagging(Protocol):
         """The pairs (output, input), found by trying, where the output is declared to depend directly on the
         input (`Port.depends`) but does not follow it before the next `advance`. May take seconds."""
         ...
+
+
+# ----------------------------------------------------------------------------------------------------
+# What is known of the states of a unit. The linearisation of a step, and so every verdict on stability, asks
+# for these, in this order: equations (`behaviour`, see `upbeat.units.solving.unit.Equated`), numbers kept
+# from jump to jump, states that can be read, tokens that can be looked into.
+
+
+@dataclass(frozen=True)
+class StateAccess:
+    """States that can be read, and not written: they belong to the unit alone."""
+
+    names: tuple[str, ...]
+    read: Callable[[], Sequence[float]]
+    """Their values now."""
+    jacobian: Callable[[bool], tuple[Columns, Columns]] | None = None
+    """How the derivatives of the states (or, if True, the real outputs) react to the states and to the real
+    inputs, now; None where the unit does not know. The solver inside counts as exact then."""
+    nominal: Mapping[str, float] = field(default_factory=dict)
+    """How large real inputs usually are, where that is known."""
+    advice: str = ""
+    """What to do about a unit that keeps its states to itself."""
+
+
+Columns = Sequence[Sequence[float]]
+"""A matrix, column by column."""
+
+
+@runtime_checkable
+class ReadableStates(Protocol):
+    """The unit gives access to its states, or says that it has none."""
+
+    def state_access(self) -> StateAccess:
+        """Raises `ModelError` with the reason, if they cannot be read."""
+        ...
+
+
+TokenPath = tuple[Any, ...]
+"""Where something is in a token: indices, keys and attributes, from outside in."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """A unit that another one runs at equal distances in time: itself, its period, and where its token is."""
+
+    unit: Any
+    period: float
+    token: TokenPath
+
+
+@dataclass(frozen=True)
+class KeptNumbers:
+    """What the tokens of a unit hold that changes in jumps only. Each place is that of a value, or of
+    something that holds values."""
+
+    states: tuple[TokenPath, ...]
+    names: tuple[str, ...] = ()
+    """What people call them; else they are called by their places."""
+    times: tuple[TokenPath, ...] = ()
+    """Numbers that say when the unit jumps, or count that: they must not depend on the states."""
+    modes: tuple[TokenPath, ...] = ()
+    """What is no real number, and states or outputs depend on."""
+    timed: bool = False
+    """Whether what a jump does may depend on the time itself, and not only on how long ago something was."""
+    sampling: Sampling | None = None
+    """The unit inside, whose states are states of this one."""
+
+
+@runtime_checkable
+class KeepsNumbers(Protocol):
+    """The unit changes in jumps only (`Jumps`, `NextEvent`, `Rollback`), and knows where in its tokens the
+    numbers are that it keeps from one to the next."""
+
+    def kept_numbers(self) -> KeptNumbers: ...
+
+
+@runtime_checkable
+class OpenTokens(Protocol):
+    """A model whose units may save numbers and other plain values, instead of a handle to something that is
+    kept elsewhere: then whoever looks for their states finds them in the tokens."""
+
+    open_tokens: bool
 
 
 class Core(Protocol):

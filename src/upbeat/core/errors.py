@@ -22,12 +22,13 @@ turns each branch into its own exit code (`upbeat.cli.exits`).
 
 from __future__ import annotations
 
-import difflib
 import functools
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from upbeat.core.records import dataclass
 
 if TYPE_CHECKING:
     from upbeat.trace.trace import Trace
@@ -96,9 +97,14 @@ class Problem:
         path = f"[{' › '.join(map(str, self.where))}] " if self.where else ""
         return f"{place}{path}{self.what}" + (f"\n      {self.hint}" if self.hint else "")
 
+    def data(self) -> dict[str, Any]:
+        """Plain data."""
+        found = {"line": self.line, "where": list(self.where), "what": self.what, "hint": self.hint}
+        return found | ({"column": self.column} if self.column is not None else {})
+
 
 MAX_PROBLEMS = 200
-"""Of a file with more, nobody reads all; what is wrong with it is not looked for any further."""
+"""Of a file with more, not all are read; what is wrong with it is not looked for any further."""
 
 
 class ScenarioError(InvalidInput):
@@ -226,7 +232,9 @@ def suggest(name: str, known: Iterable[str], noun: str = "names") -> str:
         near_by = choices
     if _MEANT.get(name.lower()) in choices:
         return f"Did you mean '{_MEANT[name.lower()]}'?"
-    near = difflib.get_close_matches(name[:_LONG], near_by, n=3, cutoff=0.6)
+    from difflib import get_close_matches  # where all is well it is not needed
+
+    near = get_close_matches(name[:_LONG], near_by, n=3, cutoff=0.6)
     if near:
         return f"Did you mean {' or '.join(repr(n) for n in near)}?"
     if not choices:
@@ -282,6 +290,21 @@ def renamed(made: _Made) -> _Made:
         return with_current_names  # type: ignore[return-value]
     cast(Any, made).__init__ = with_current_names
     return made
+
+
+def problems_of(error: BaseException) -> list[Problem]:
+    """The problems of a scenario one by one; any other error as a single one."""
+    return list(error.problems) if isinstance(error, ScenarioError) else [Problem((), str(error))]
+
+
+def error_data(error: BaseException) -> dict[str, Any]:
+    """An error as plain data."""
+    data: dict[str, Any] = {"kind": type(error).__name__, "message": str(error) or "interrupted"}
+    if isinstance(error, ScenarioError):
+        data["problems"] = [problem.data() for problem in error.problems]
+    if isinstance(error, UnitError):
+        data |= {"unit": error.unit, "call": error.call, "time": error.time}
+    return data
 
 
 class TooManyProblems(ScenarioError):

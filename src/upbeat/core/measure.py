@@ -10,13 +10,13 @@ A unit that has no name is defined in brackets: a value x in ``[0.3048*m]`` is 0
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import InvalidInput
+from upbeat.core.records import dataclass
 
 if TYPE_CHECKING:
     import pint
@@ -28,21 +28,20 @@ _SYMBOLS = (
 _SYMBOL = "(?:" + "|".join(sorted(_SYMBOLS.split(), key=len, reverse=True)) + ")"
 _FACTOR = rf"{_SYMBOL}(?:(?:\^|\*\*)-?[1-9])?"
 _PRODUCT = rf"{_FACTOR}(?:\s*[*/]\s*{_FACTOR})*"
-_PLAIN = re.compile(rf"({_PRODUCT})(?:\s*/\s*\(({_PRODUCT})\))?")
+# Patterns are texts here: Python compiles them when a scenario first has units, and keeps them.
+_PLAIN = rf"({_PRODUCT})(?:\s*/\s*\(({_PRODUCT})\))?"
 """Texts that are certainly units: no need to load pint to believe them."""
-_STEP = re.compile(rf"([*/]?)\s*({_SYMBOL})(?:(?:\^|\*\*)(-?[1-9]))?\s*")
+_STEP = rf"([*/]?)\s*({_SYMBOL})(?:(?:\^|\*\*)(-?[1-9]))?\s*"
 
 _LONGEST = 100
-_STRANGE = re.compile(r"[^\w\s*/^().%°·Ω-]|__")
-_POWER = re.compile(
-    r"(?:\*\*|\^)\s*(?:-?\d{1,2}(?:\.\d{1,2})?|\(\s*-?\d{1,2}(?:\s*[/.]\s*\d{1,2})?\s*\))(?![\d.])"
-)
-_LEFT = re.compile(r"\^|\*\*|(?<![\w.])(?!1(?![\w.]))\d|⟨⟩\s*⟨⟩")
+_STRANGE = r"[^\w\s*/^().%°·Ω-]|__"
+_POWER = r"(?:\*\*|\^)\s*(?:-?\d{1,2}(?:\.\d{1,2})?|\(\s*-?\d{1,2}(?:\s*[/.]\s*\d{1,2})?\s*\))(?![\d.])"
+_LEFT = r"\^|\*\*|(?<![\w.])(?!1(?![\w.]))\d|⟨⟩\s*⟨⟩"
 """What may not be left once the small powers are out: other powers, and numbers other than 1. No unit
 needs them, and a tower of powers would keep pint busy for ever."""
 
 _NUMBER = r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?"
-_DEFINED = re.compile(
+_DEFINED = (
     rf"\[\s*(?:(?P<factor>{_NUMBER})\s*\*\s*)?(?P<base>[^][+]+?)\s*(?:\+\s*(?P<offset>{_NUMBER})\s*)?\]"
 )
 _OWN, _OWN_ANGLE = "upbeat_unit_", "upbeat_angle_"
@@ -92,13 +91,13 @@ class Measure:
     @classmethod
     def of(cls, text: str) -> Measure:
         """What `text` names. It is split into its factors where that takes no pint."""
-        plain = _PLAIN.fullmatch(text.strip())
+        plain = re.fullmatch(_PLAIN, text.strip())
         if plain is None:
             _unit(text)
             return cls(frozenset({(_difference(text), Fraction(1))}))
         found: dict[str, Fraction] = {}
         for part, sign in ((plain[1], 1), (plain[2] or "", -1)):
-            for slash, symbol, power in _STEP.findall(part):
+            for slash, symbol, power in re.findall(_STEP, part):
                 exponent = sign * (-1 if slash == "/" else 1) * int(power or 1)
                 found[_difference(symbol)] = found.get(_difference(symbol), Fraction(0)) + exponent
         found.pop("1", None)
@@ -133,7 +132,7 @@ def _difference(text: str) -> str:
 
 def has_offset(text: str) -> bool:
     """Whether zero in this unit is not nothing, as in degC."""
-    if _PLAIN.fullmatch(text):
+    if re.fullmatch(_PLAIN, text):
         return text == "degC"
     unit = _unit(text)
     try:
@@ -144,7 +143,7 @@ def has_offset(text: str) -> bool:
 
 def is_ratio(text: str) -> bool:
     """Whether this is a fraction of one in disguise, such as %; an angle is not."""
-    if _PLAIN.fullmatch(text):
+    if re.fullmatch(_PLAIN, text):
         return False
     unit = _unit(text)
     return bool(unit.dimensionless) and not _angles(unit)
@@ -172,8 +171,29 @@ def of_difference(text: str) -> str:
 
 def check(text: str) -> None:
     """Raise `MeasureError` unless `text` names a unit of measure."""
-    if not _PLAIN.fullmatch(text):
+    if not re.fullmatch(_PLAIN, text):
         _unit(text)
+
+
+_SI = {
+    "meter": "m", "kilogram": "kg", "second": "s", "ampere": "A", "kelvin": "K", "mole": "mol",
+    "candela": "cd", "radian": "rad",
+}  # fmt: skip
+
+
+def in_si(text: str) -> tuple[dict[str, int], Conversion] | None:
+    """The powers of the SI base units (and of rad) behind a unit, and how to convert to these; None if it is
+    something else, such as a logarithm, or bits."""
+    unit = _unit(text)
+    try:
+        base: Any = _registry().Quantity(Fraction(1), unit).to_base_units().units
+    except _pint_errors():
+        return None
+    if any(name not in _SI or power != int(power) for name, power in base._units.items()):
+        return None
+    powers = {_SI[name]: int(power) for name, power in base._units.items()}
+    zero, unity = (_registry().Quantity(Fraction(n), unit).to(base).magnitude for n in (0, 1))
+    return powers, Conversion(float(unity - zero), float(zero))
 
 
 Unit = str | Measure
@@ -242,8 +262,8 @@ def _unit(text: str) -> Any:
         raise UnknownMeasure('an empty text is not a unit of measure; write "1" for a dimensionless value')
     whole = text
     if "[" in text:
-        text = _DEFINED.sub(_name_of, text)
-    if len(text) > _LONGEST or _STRANGE.search(text) or _LEFT.search(_POWER.sub("⟨⟩", text)):
+        text = re.sub(_DEFINED, _name_of, text)
+    if len(text) > _LONGEST or re.search(_STRANGE, text) or re.search(_LEFT, re.sub(_POWER, "⟨⟩", text)):
         raise UnknownMeasure(f"'{whole[:_LONGEST]}' is not a unit of measure; {_HINT}")
     try:
         return _registry().parse_units(text.strip())

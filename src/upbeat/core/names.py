@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from upbeat.core.errors import ModelError
 
+HIDDEN: Final = "§"
+"""What names begin with that no person gives or sees: outputs that a scenario has for its master alone."""
 MAX_NAME: Final = 2000
 """The most characters of a port's name. Modelling tools come up with several hundred."""
 
@@ -68,6 +70,16 @@ def split(path: str) -> tuple[str, str]:
     """The unit and the rest of ``unit.rest``; the rest is empty if there is no dot."""
     unit, _, rest = path.partition(".")
     return unit.strip(), rest.strip()
+
+
+ADAPTED = "unit"
+"""What the unit inside an adaptation is called there."""
+
+
+def without_inside(path: str) -> str:
+    """A path without what the units inside adapted ones are called: ``m.unit.T`` is ``m.T``."""
+    first, *way = path.split(".")
+    return ".".join([first, *(part for part in way[:-1] if part != ADAPTED), *way[-1:]])
 
 
 def resolve(name: str, known: Container[str]) -> tuple[str, int | None]:

@@ -8,19 +8,19 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from upbeat.core.ports import Value
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 # ----------------------------------------------------------------------------------------------------
 # Numbered places for things that others keep: the lowest free one comes first, and tokens give them back.
 
 
 class Places:
-    """Numbers from `first` on, each of them free again once nobody holds its token."""
+    """Numbers from `first` on, each of them free again once its token is gone."""
 
     def __init__(self, first: int = 0) -> None:
         self._free: list[int] = []
@@ -180,6 +180,8 @@ def listed(value: Any, what: str) -> list[Any]:
 def array(value: Any, dtype: DTypeLike, what: str) -> NDArray[Any]:
     """A list of numbers as an array of them."""
     entries = listed(value, what)
+    import numpy as np
+
     allowed = (int, float) if np.dtype(dtype).kind == "f" else (int,)
     with suppress(OverflowError):
         if all(isinstance(entry, allowed) and not isinstance(entry, bool) for entry in entries):

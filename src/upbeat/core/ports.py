@@ -6,11 +6,11 @@ import enum
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from upbeat.core.errors import ModelError
 from upbeat.core.names import Labels, objection_to, objection_to_port
+from upbeat.core.records import dataclass
 
 Value = float | int | bool | str
 """What one cell carries."""
@@ -37,7 +37,7 @@ class Kind(enum.Enum):
 
     @property
     def zero(self) -> Value:
-        """The value of a cell of this kind that nobody has given one."""
+        """The value of a cell of this kind that was not given one."""
         return _ZEROS[self.value]
 
 
@@ -64,7 +64,7 @@ class Port:
       unless `codes` says otherwise.
     * `event` (inputs, outputs): the port has a value only at instants; in between it is absent. An event
       that says no more than that it happens is boolean, and always true.
-    * `extra` (outputs): read only where something uses it; NaN as long as nobody knows its value, and then
+    * `extra` (outputs): read only where something uses it; NaN as long as its value is not known, and then
       connected inputs keep what they have.
     * `internal`: made by a master for its own use. No trace shows it.
     * `indicates` (real outputs): the event inside the unit that happens when this number, or the largest of
@@ -163,8 +163,19 @@ class Port:
     @property
     def initial(self) -> Values:
         """The start value, or zeros; of an enumeration, its first label."""
-        zero = self.codes[0] if self.codes else self.kind.zero
-        return self.start if self.start is not None else (zero,) * self.cells
+        if self.start is not None:
+            return self.start
+        return (self.codes[0] if self.codes else self.kind.zero,) * self.cells
+
+    def starting(self, start: Values | None) -> Port:
+        """The same port with these start values, which `values` has checked."""
+        made = object.__new__(Port)
+        for name in Port.__slots__:
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(made, "start", start)
+        if self.event:
+            made._check_event()
+        return made
 
     @property
     def labels(self) -> Labels:

@@ -46,7 +46,7 @@ class Allowance:
         self.maximum = self.left = maximum
 
     def renew(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again from zero."""
         self.left = self.maximum
 
     def spend(self) -> None:
@@ -69,7 +69,7 @@ class Allowance:
 def broken_promise(
     model: Model, ability: Ability, *, step: float, start: float = 0.0, strict: bool = False
 ) -> str | None:
-    """Why a promise (`ROLLBACK`, `SERIALISE`) is not kept; None if it is, or if nobody can tell.
+    """Why a promise (`ROLLBACK`, `SERIALISE`) is not kept; None if it is, or if that cannot be said.
 
     `strict`: outputs must be back as soon as the unit is, before anybody sets an input again; and that is
     tried again `LATER` steps after the start.

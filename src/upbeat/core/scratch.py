@@ -19,7 +19,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: folders are removed at the end of a process, and nobody else's are touched
+except ImportError:  # Windows: folders are removed at the end of a process, and no others are touched
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = "upbeat-"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput
+from upbeat.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 from typing import Any, Protocol
 
 from upbeat.core.errors import InvalidInput, check_type, suggest
+from upbeat.core.names import without_inside
 from upbeat.core.ports import Causality, Port, Signal, Value, Values
+from upbeat.core.records import dataclass
 from upbeat.engine.loop import ENDLESS
 from upbeat.engine.machine import Machine
 from upbeat.master.dataflow import forgetful
@@ -66,7 +67,7 @@ class Drive(Protocol):
 # ----------------------------------------------------------------------------------------------------
 
 SHOWN = 5
-"""So many changes of a parameter are told in a note."""
+"""So many changes of a parameter are listed in a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,9 @@ class ManualChanges:
 
     def _given(self, name: str, value: Signal) -> Given:
         free = self._scenario.free_inputs
+        if name not in free and name not in self._parameters:
+            short = without_inside(name)  # a parameter of an adapted unit keeps the name that it had
+            name = next((known for known in self._parameters if without_inside(known) == short), name)
         if name not in free and name not in self._parameters:
             known = [*free, *self._parameters]
             raise InvalidInput(
@@ -187,10 +191,10 @@ class ManualChanges:
         """What a trace says about parameters that were changed: the last few changes of each."""
         found = []
         for name, made in self.changes.items():
-            told = [f"{_shown(values)} at t = {t:.9g}" for t, *values in made[-SHOWN:]]
+            shown = [f"{_shown(values)} at t = {t:.9g}" for t, *values in made[-SHOWN:]]
             before = f"{len(made) - SHOWN:,} times before, then " if len(made) > SHOWN else ""
             how = "by its signal" if name in self._planned else "by hand"
-            found.append(f"the parameter '{name}' was set {how}: {before}{', '.join(told)}")
+            found.append(f"the parameter '{name}' was set {how}: {before}{', '.join(shown)}")
         return found
 
     def refresh(self, drive: Drive) -> None:

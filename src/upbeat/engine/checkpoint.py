@@ -10,13 +10,12 @@ columns of the step log. Nothing in a checkpoint is ever executed.
 from __future__ import annotations
 
 import enum
-import hashlib
 import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from math import inf
 from numbers import Real
 from pathlib import Path
@@ -29,6 +28,7 @@ from upbeat.core.abilities import FromFile
 from upbeat.core.atomic import as_path, check_regular, replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, cannot_read
 from upbeat.core.plain import Fields, Reader, chunk, parsed, shown, with_checksum, without_checksum
+from upbeat.core.records import dataclass
 from upbeat.engine.loop import ENDLESS, Loop
 from upbeat.engine.machine import Machine
 from upbeat.trace.events import EventKind
@@ -247,6 +247,8 @@ def digests(**parts: Any) -> dict[str, str]:
 
 
 def _hashed(*parts: bytes) -> bytes:
+    import hashlib  # which takes longer to load than a short run has
+
     made = hashlib.blake2b(digest_size=16)
     for part in parts:
         made.update(len(part).to_bytes(8, "little"))

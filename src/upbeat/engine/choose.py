@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, get_args
+from importlib import import_module
+from typing import Any, Literal, get_args
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput
+from upbeat.core.records import dataclass
 from upbeat.engine.native import machine as native
 
-EngineName = Literal["auto", "native", "interpret"]
+EngineName = Literal["auto", "native", "interpret", "compiled"]
+
+_COMPILED = "upbeat.generate.engine"
+"""The compiled engine: it stands above all that it prints, so it is not imported but found by its name."""
+
+
+def compiled_engine() -> Any:
+    """The module of the compiled engine."""
+    return import_module(_COMPILED)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The engine that will run, and the sentence that says why."""
 
-    name: Literal["native", "interpret"]
+    name: Literal["native", "interpret", "compiled"]
     why: str
 
 
@@ -27,8 +36,8 @@ def choose(wanted: EngineName, models: Mapping[str, Model]) -> Choice:
         raise InvalidInput(
             f"there is no engine '{wanted}'; the engines are: {', '.join(get_args(EngineName))}"
         )
-    if wanted == "interpret":
-        return Choice("interpret", "asked for")
+    if wanted in ("interpret", "compiled"):
+        return Choice(wanted, "asked for")
     available = native.available()
     if not available:
         if wanted == "native":

@@ -9,7 +9,7 @@ from upbeat.core.errors import InvalidInput, check_type, renamed
 from upbeat.engine.simulate import start
 from upbeat.master import checks
 from upbeat.master.couplings.corrections import read_constraint
-from upbeat.master.couplings.coupling import settled
+from upbeat.master.couplings.coupling import begun
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.program import Blocks
 from upbeat.master.wiring import Wiring
@@ -104,7 +104,7 @@ class _Start:
     loops: LoopSolver
 
     def blocks(self, wiring: Wiring) -> Blocks:
-        start = (*settled(wiring, (), self.loops, warm=False), *wiring.finish())
+        start = (*begun(wiring, (), self.loops), *wiring.finish())
         return Blocks(start, {"step": ()}, start)
 
 

@@ -4,7 +4,7 @@ Everything that puts ports in an order believes `Port.depends`. An output that c
 not to depend on would be read too early, and be one step late without anybody noticing. So each input of each
 unit is changed by itself, and all outputs are looked at, at the start and after some steps. FMUs are tried
 in a process of their own. Where several cores are asked for, two units of one FMU are also tried at the same
-time: they may share memory that nobody knows of.
+time: they may share memory without saying so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.abilities import Ability, Model, doubt, instantiated
+from upbeat.core.abilities import Ability, FromFile, Model, doubt, instantiated
 from upbeat.core.errors import FAULTS, Problem
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
 from upbeat.core.replay import WORK, Allowance, broken_promise
@@ -22,8 +22,6 @@ from upbeat.core.time import Span
 from upbeat.engine.machine import close_all, text_of
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.units.fmi.claims import disturbed, undeclared
-from upbeat.units.fmi.model import Fmu
 from upbeat.units.process import bare
 
 PARTS = 100
@@ -79,7 +77,7 @@ class BrokenRollback:
     @property
     def problem(self) -> Problem:
         what = f"it says that it {self.ability.value}: {self.why}"
-        hint = "Mend that, or leave out the promise: then masters that rely on it are refused."
+        hint = "Correct that, or leave out the promise: then masters that rely on it are refused."
         return Problem(("units", self.unit), what, hint)
 
 
@@ -115,8 +113,8 @@ def depths(scenario: Scenario, span: Span, cores: int = 1) -> Depths:
         if name in scenario.added_units:
             continue
         called, plain = path_of(scenario, name), bare(model)
-        if isinstance(plain, Fmu):
-            pairs, why = undeclared(plain)
+        if isinstance(plain, FromFile):
+            pairs, why = plain.undeclared()
             late += [(f"{called}.{output}", f"{called}.{port}") for output, port in plain.lags()]
         else:
             pairs, why = _tried(name, model, span)
@@ -133,7 +131,7 @@ def _broken_rollback(called: str, model: Model, span: Span) -> Iterator[BrokenRo
     for ability in (Ability.ROLLBACK, Ability.SERIALISE):
         if ability not in plain.abilities:
             continue
-        if isinstance(plain, Fmu):
+        if isinstance(plain, FromFile):
             why = doubt(plain, ability)
         else:
             step = (span.stop - span.start) / PARTS
@@ -144,13 +142,12 @@ def _broken_rollback(called: str, model: Model, span: Span) -> Iterator[BrokenRo
 
 def _thread_interference(scenario: Scenario) -> Iterator[ThreadInterference]:
     """The FMUs of which there are several in this process, and which cannot bear that."""
-    found: dict[tuple[Path, str], list[str]] = {}
+    found: dict[tuple[Path, str], tuple[FromFile, list[str]]] = {}
     for name, model in scenario.units.items():
-        if isinstance(model, Fmu):
-            found.setdefault((model.path, model.interface_name), []).append(name)
-    for names in found.values():
-        model = scenario.units[names[0]]
-        if len(names) > 1 and isinstance(model, Fmu) and (why := disturbed(model)):
+        if isinstance(model, FromFile):
+            found.setdefault((model.path, model.interface_name), (model, []))[1].append(name)
+    for one, names in found.values():
+        if len(names) > 1 and (why := one.disturbed()):
             yield ThreadInterference(tuple(path_of(scenario, name) for name in names), why)
 
 

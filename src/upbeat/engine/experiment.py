@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from contextlib import nullcontext
+from dataclasses import field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from upbeat.core.abilities import Model
+from upbeat.core.display import Displayed, notebook_progress
 from upbeat.core.errors import InvalidInput, MasterError, Problem, Problems, suggest
 from upbeat.core.ports import Causality, Values
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint, Stored
-from upbeat.engine.choose import Choice, EngineName, choose
-from upbeat.engine.isolation import Isolation, planned, separated, together
+from upbeat.engine.choose import Choice, EngineName, choose, compiled_engine
+from upbeat.engine.isolation import Isolation, placed, together
 from upbeat.engine.native.machine import Lowered
 from upbeat.engine.nesting.flatten import kept_nested
 from upbeat.engine.plan import Plan
@@ -22,7 +25,15 @@ from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import inner_warnings, step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.selection import Selection, select
-from upbeat.engine.settings import Settings, Tables, checked_cores, checked_every, default_pace, outside_files
+from upbeat.engine.settings import (
+    Settings,
+    Tables,
+    checked_cores,
+    checked_every,
+    checked_truth,
+    default_pace,
+    outside_files,
+)
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.scenario.merging.inline import path_of
@@ -39,7 +50,7 @@ Report = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Displayed):
     """Everything a run needs. `record` are patterns over ``unit.port`` names; None means all outputs.
 
     On several `cores`, a `profile` has the seconds that operations take, as far as they are known: they
@@ -54,6 +65,7 @@ class Experiment:
     span: Span
     record: tuple[str, ...] | None = None
     every: int = 1
+    jumps: bool = True
     out: Path | None = None
     engine: EngineName = "auto"
     signals: Signals | None = None
@@ -65,9 +77,14 @@ class Experiment:
     real_time: RealTime | None = None
     checkpoint: Checkpoint | None = None
     force: bool = False
+    file: Path | None = field(default=None, compare=False, repr=False)
+    """The file that it was read from."""
+    command: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """The command line that it comes from, so that result files can say how to repeat it."""
 
     def __post_init__(self) -> None:
         checked_every(self.every)
+        checked_truth(self.jumps)
         checked_cores(self.cores)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -76,9 +93,8 @@ class Experiment:
     @cached_property
     def closed(self) -> Scenario:
         """The scenario with its inputs driven by the signals, or held at their start values."""
-        if self.signals is None:
-            return self.scenario.closed()
-        return self.scenario.driven(self.signals, self.span.start)
+        whole = self.scenario.watching()
+        return whole.closed() if self.signals is None else whole.driven(self.signals, self.span.start)
 
     def later(self) -> list[tuple[float, str, Values]]:
         """What signals say about parameters and strings after the start."""
@@ -98,8 +114,8 @@ class Experiment:
     @cached_property
     def plan(self) -> Plan:
         """What runs, made when it is first asked for and shared by all who look at it or run it."""
-        placed = planned(separated(self.closed, self.isolation), self.span.stop, self.master.pace)
-        return Plan.of(placed if self.flatten else kept_nested(placed), self.master, self.span)
+        closed = placed(self.closed, self.isolation, self.span.stop, self.master.pace)
+        return Plan.of(closed if self.flatten else kept_nested(closed), self.master, self.span)
 
     def check_plan(self, problems: Problems) -> None:
         """Make the plan; a master that does not fit is a problem of the file it was read from."""
@@ -114,9 +130,14 @@ class Experiment:
         units = self._called
         choice = choose(self.engine, units)
         if self.jit and choice.name != "native":
+            other = "the interpreter" if choice.name == "interpret" else "the compiled engine"
             raise InvalidInput(
-                f"jit is for the native engine, but the interpreter would run: {choice.why}. "
+                f"jit is for the native engine, but {other} would run: {choice.why}. "
                 "Leave out jit (--jit)" + (", or the choice of engine." if self.engine != "auto" else ".")
+            )
+        if self.cores > 1 and choice.name == "compiled":
+            raise InvalidInput(
+                "the compiled engine runs on one core: leave out cores (--cores), or take --engine native."
             )
         if self.cores > 1:
             from upbeat.engine.parallel.cores import on_cores
@@ -142,6 +163,11 @@ class Experiment:
         return Lowered(self.plan.program, self.plan.scenario.units, jit=self.jit, schedules=schedules)
 
     @cached_property
+    def machine_code(self) -> Any:
+        """The program for the compiled engine (`upbeat.generate.engine`), for all runs of this plan."""
+        return compiled_engine().Compiled(self.plan, self.span.start)
+
+    @cached_property
     def selection(self) -> Selection:
         """What is recorded."""
         return select(self.plan.program, self.record)
@@ -158,8 +184,10 @@ class Experiment:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What may go wrong and can be seen before the run, in sentences."""
-        inside = inner_warnings(self.plan.scenario)
-        found = (*step_remarks(self.plan, self.span), *self.plan.master.warnings, *inside)
+        found = self.plan.master.warnings
+        if not self.plan.scenario.only_equations:
+            inside = inner_warnings(self.plan.scenario)
+            found = (*step_remarks(self.plan, self.span), *found, *inside)
         if not self.shared:
             return found
         from upbeat.engine.parallel.cores import core_remarks
@@ -179,14 +207,23 @@ class Experiment:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
 
             keeper = keeper_for(self, resumed is not None)
-        return Run(self, keeper, resumed)
+        came_from = None
+        if self.out is not None and resumed is None:
+            from upbeat.engine.resume import provenance
+
+            came_from = provenance(self)
+        return Run(self, keeper, resumed, came_from)
 
     def run(self, report: Report | None = None) -> Trace:
-        """Run to the end and return the trace."""
+        """Run to the end and return the trace. In a notebook, a run that takes its time shows its progress,
+        unless there is something to `report` to."""
         if report is not None and not callable(report):
             raise InvalidInput(f"report must be a function of the time reached, not {report!r}")
-        with self.open() as run:
-            return run.finish(report)
+        with (
+            self.open() as run,
+            notebook_progress(self.span.start, self.span.stop) if report is None else nullcontext() as shown,
+        ):
+            return run.finish(report if shown is None else shown.update)
 
     def monolithic(
         self, solver: Solver | str | Mapping[str, Any] | None = None, pace: Pace | float | None = None
@@ -204,7 +241,8 @@ class Experiment:
                 "constraints, which are not among the equations of the units. To have something to compare "
                 "with, write what the constraints tie together as one unit, or take a smaller step."
             )
-        closed = together(self.closed)
+        bare = self if not self.closed.monitored else replace(self, scenario=self.scenario.unwatched())
+        closed = together(bare.closed)
         if pace is None:
             own = self.master.settled(closed).pace
             pace = own if equal_steps(own) is not None else (self.span.stop - self.span.start) / 1000
@@ -236,6 +274,8 @@ class Experiment:
         if plan is not None and self.signals is None:
             if self.choice.name == "native":
                 self.lowered, self.selection  # noqa: B018  # made once, rather than by each that shares them
+            elif self.choice.name == "compiled":
+                self.machine_code, self.selection  # noqa: B018
             made = self._sharing(made, ())
             made.__dict__["plan"] = plan
             made.__dict__.pop("closed", None)
@@ -255,7 +295,7 @@ _CHOSEN = _PLANNED | {"engine", "jit", "cores"}
 _SHARED = _CHOSEN | {"profile"}
 _FOLLOWS_FROM = {
     "closed": _CLOSED, "plan": _PLANNED, "choice": _CHOSEN, "shared": _SHARED, "lowered": _SHARED,
-    "selection": _PLANNED | {"record"},
+    "selection": _PLANNED | {"record"}, "machine_code": _PLANNED,
 }  # fmt: skip
 """What is made of an experiment, and the fields that it follows from."""
 
@@ -312,6 +352,7 @@ _EXAMPLES = {
     "signals": 'signals=up.read_signals("signals.csv", scenario)',
     "record": 'record=["left.*"]',
     "every": "every=10",
+    "jumps": "jumps=False",
     "out": 'out="results.csv"',
     "engine": 'engine="interpret"',
     "jit": "jit=True",

@@ -187,7 +187,7 @@ class Calls:
     def sloping(self, instruction: Slope) -> Action:
         """Asks for slopes."""
         cells, unit, y, u = self._cells, instruction.unit, instruction.output, instruction.input
-        to, count = instruction.to, self._ports[unit, y].cells * self._ports[unit, u].cells
+        to, count = instruction.to, instruction.cells(self._ports)
         slope = getattr(self._units[unit], "slope", None)
 
         def action() -> None:
@@ -274,7 +274,7 @@ class Interpreter:
     """A machine (see `engine.machine`) in plain Python: any unit, any program.
 
     The `match` is done once, when the machine is made: it turns each instruction into a function of
-    no arguments, and running a block calls these in order. Matching anew at every step would cost
+    no arguments, and running a block calls these in order. Matching again at every step would cost
     more than a unit's own call.
     """
 
@@ -317,7 +317,7 @@ class Interpreter:
             except RunError:
                 raise
             except FAULTS as cause:
-                if not isinstance(instruction, UnitCall):  # a pace in Python, or nobody
+                if not isinstance(instruction, UnitCall):  # a pace in Python, or none
                     raise
                 kind = EndRequest if isinstance(cause, RemoteEnd) else UnitError
                 raise self._calls.blamed(instruction, text_of(cause), kind) from cause

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.core.records import dataclass
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Fixed, Pace, nominal_step
 from upbeat.scenario.scenario import Scenario
@@ -49,6 +50,13 @@ def isolation_table(isolation: Isolation) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value != usual[key]}
 
 
+def placed(scenario: Scenario, isolation: Isolation, stop: float, pace: Pace) -> Scenario:
+    """The scenario with units where they run, and FMUs that know of the run."""
+    if scenario.only_equations and isolation.when != "process":
+        return scenario
+    return planned(separated(scenario, isolation), stop, pace)
+
+
 def planned(scenario: Scenario, stop: float, pace: Pace) -> Scenario:
     """The scenario whose FMUs, at all depths, know when the run ends, and the grid of their steps."""
     made: dict[str, Model] = {}
@@ -86,7 +94,7 @@ def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
     """The scenario with all units that should run in processes of their own `Isolated`, at all depths.
 
     A unit's own word counts, then that of the nested scenario around it, then that of the run. An FMU about
-    which nobody says anything gets a process if it may be instantiated only once per process and there are
+    which nothing is said gets a process if it may be instantiated only once per process and there are
     several of it, or if it crashed or hung when it was probed.
     """
     fmus = Counter(model.path for model in _models(scenario.units) if isinstance(model, FromFile))
@@ -118,12 +126,12 @@ def _separated(scenario: Scenario, isolation: Isolation, fmus: Mapping[Path, int
 
 def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Model:
     inner = bare(model)
-    told = as_isolated(model)
-    own = "auto" if told is None else told.isolation
+    isolated = as_isolated(model)
+    own = "auto" if isolated is None else isolated.isolation
     if own == "auto" and isinstance(inner, FromFile):
         own = inner.isolation
-    if own == "process" and told is not None:
-        return model if told.isolation == "process" else replace(told, isolation="process")
+    if own == "process" and isolated is not None:
+        return model if isolated.isolation == "process" else replace(isolated, isolation="process")
     when = isolation.when if own == "auto" else own
     if isinstance(inner, Nested) and own != "process":
         inside = _separated(inner.scenario, replace(isolation, when=when), fmus)
@@ -131,8 +139,8 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     if when == "process" or (
         when == "auto" and isinstance(inner, FromFile) and inner.endangers(fmus[inner.path])
     ):
-        if told is not None:
-            return replace(told, isolation="process")
+        if isolated is not None:
+            return replace(isolated, isolation="process")
         return Isolated(inner, isolation.deadline, isolation.restart)
     return inner
 

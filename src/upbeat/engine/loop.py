@@ -57,11 +57,14 @@ class Loop:
         self.events = EventLog() if recorder is None else recorder.events
         self.short = False
         """Whether the last step ended before its proposed end, because a unit stopped."""
+        self.over = False
+        """Whether the program has ended the run, before its stop time."""
         self._details = event_details(program)
         self._stops = None if program.stops is None else program.stops.register
         self._stop_reasons = program.stop_reasons
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
+        self._jumps = recorder is not None and recorder.jumps
         self._left: Sequence[Value] | None = None  # the row before something was changed by hand
         self._latest: deque[tuple[float, Reason]] = deque(maxlen=LATEST)
         self._happened: deque[str] = deque(maxlen=LATEST)
@@ -74,7 +77,7 @@ class Loop:
 
     @property
     def finished(self) -> bool:
-        return self.time >= self.limit
+        return self.time >= self.limit or self.over
 
     def begin(self) -> None:
         """Everything that happens at the start time."""
@@ -83,7 +86,7 @@ class Loop:
 
     def before_change(self) -> None:
         """Somebody is about to change an input at the present time: keep what is to be seen without that."""
-        if self._recorder is not None and self._left is None:
+        if self._jumps and self._left is None:
             self._left = tuple(self._row())
 
     def exchange(self, arrived: Iterable[str] = ()) -> None:
@@ -161,7 +164,7 @@ class Loop:
         if program.budget is not None:
             event = reason.kind in LANDED or (self.short and reason.kind != KNOWN)
             self._pay(program.budget, t, reached, reason if event else None)
-        if self._recorder is not None:  # else nobody asks for the story, and a nested run has many steps
+        if self._recorder is not None:  # else the log is not asked for, and a nested run has many steps
             self.steps.append(t, reached, reason, block, rejected)
         self._commit(reached)
 
@@ -235,6 +238,7 @@ class Loop:
         machine = self._machine
         self.time = t
         machine.write(self._program.now, t)
+        left = self._row() if self._has_instant and self._jumps else None
         if self._has_instant:
             machine.execute("instant")
         if machine.fired and self._program.budget is not None:
@@ -244,7 +248,12 @@ class Loop:
             machine.execute("note")
         self._so_far = 0
         self._log()
-        self._record()
+        self._look_for_end()
+        self._record(left)
+
+    def _look_for_end(self) -> None:
+        if self._program.ends is not None:
+            self.over = bool(self._machine.read(self._program.ends))
 
     def after(self, steps: StepLog) -> None:
         """Go on in a step log that were made elsewhere."""
@@ -262,14 +271,14 @@ class Loop:
         if self._recorder is not None:
             self._recorder.save_rows()
 
-    def _record(self) -> None:
+    def _record(self, left: Sequence[Value] | None) -> None:
         if self._recorder is None:
             return
         values = self._row()
         if self.finished:
-            self._recorder.finish(self.time, values)
+            self._recorder.finish(self.time, values, left)
         else:
-            self._recorder.row(self.time, values)
+            self._recorder.row(self.time, values, left)
 
     def _checked(self, limit: float) -> float:
         until = float(self._machine.read(self._pace.until))

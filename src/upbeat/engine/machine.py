@@ -38,7 +38,7 @@ class Machine(Protocol):
     def write(self, cell: int, value: Value) -> None: ...
 
     def set_input(self, unit: str, port: str, *coefficients: Signal) -> None:
-        """Hand an input a course from the unit's own time on, or a parameter its value, from outside the
+        """Hand an input a trajectory from the unit's own time on, or a parameter its value, from outside the
         program."""
         ...
 
@@ -69,8 +69,8 @@ class Machine(Protocol):
         ...
 
     def read_inside(self, path: Sequence[str], cell: int) -> float | None:
-        """A real register of the scenario nested in a unit, in a unit of that one, and so on; None if nobody
-        can look there (it runs in another process)."""
+        """A real register of the scenario nested in a unit, in a unit of that one, and so on;
+        None if that cannot be read (it runs in another process)."""
         ...
 
     def solver_statistics(self) -> Mapping[str, SolverStatistics]:

@@ -10,7 +10,6 @@ ever executed: what a unit's own bytes mean is between it and itself.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
@@ -150,7 +149,9 @@ def fingerprint(program: Program, models: Mapping[str, Model]) -> bytes:
         for name, model in models.items()
     ]
     text = json.dumps([registers, units], separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    from hashlib import blake2b  # see `upbeat.engine.checkpoint`
+
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def foreign(unit: str, reason: str | BaseException) -> ModelError:

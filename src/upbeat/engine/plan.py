@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
-from statistics import fmean
+from math import fsum
 from typing import Any
 
 from upbeat.core.errors import RunError
 from upbeat.core.names import bare, resolve, split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
@@ -55,9 +57,9 @@ def with_changes(flat: Flat, changes: Mapping[str, float]) -> Flat:
 
 
 def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
-    """For each unit, the mean over the outputs that others take (over all of them, if nobody takes any).
+    """For each unit, the mean over the outputs that others take (over all of them, if none is taken).
 
-    What nobody takes is late for nobody, and what never changes would make a unit look slow that is not.
+    What is not taken may be late, and what never changes would make a unit look slow that is not.
     A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
     """
     program, _ = replace(flat.master, coupling=Refined("ev")).written(flat.scenario)
@@ -73,7 +75,7 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
             loop.step()
             seen.append([float(machine.read(cell)) for cell in watched])
     rates = dict(zip(watched, relative_changes(seen, len(watched)), strict=True))
-    return {unit: fmean([rates[cell] for cell in mine]) for unit, mine in cells.items()}
+    return {unit: fsum(rates[cell] for cell in mine) / len(mine) for unit, mine in cells.items()}
 
 
 def output_cells(program: Program, taken: Collection[End]) -> dict[str, list[Reg]]:
@@ -133,6 +135,14 @@ class Plan:
             flat = with_changes(flat, measured_changes(flat, span))
         return cls(*flat, *flat.master.written(flat.scenario, span=span), measured)
 
+    @cached_property
+    def _by_path(self) -> dict[str, str]:
+        """The units by what people call them."""
+        paths = {name: path_of(self.scenario, name) for name in self.scenario.units}
+        # A unit that holds the open inputs of a nest has the path of that, which is no unit any more.
+        gone = {path[:k] for path in paths.values() for k, sign in enumerate(path) if sign == "."}
+        return {path: name for name, path in paths.items() if path not in gone}
+
     def with_values(self, values: Mapping[str, Any], before: Scenario, after: Scenario) -> Plan | None:
         """The plan with other parameters and start values of states, none of which the program knows.
 
@@ -144,16 +154,16 @@ class Plan:
         """
         if self.measured:
             return None
-        paths = {name: path_of(self.scenario, name) for name in self.scenario.units}
-        # A unit that holds the open inputs of a nest has the path of that, which is no unit any more.
-        gone = {path[:k] for path in paths.values() for k, sign in enumerate(path) if sign == "."}
-        units = {path: name for name, path in paths.items() if path not in gone}
-        changed = dict(self.scenario.units)
+        if any(getattr(before.units.get(split(bare(key))[0]), "remade_inside", False) for key in values):
+            return None  # blocks begin with what a unit shows, or a mean with that of its period
+        units, changed = self._by_path, dict(self.scenario.units)
         for key, value in values.items():
             path, name = _unit_of(bare(key), units)
             unit = units.get(path)
-            ports = () if unit is None else {port.name for port in changed[unit].ports}
-            if unit is None or self.scenario.why_written(unit, resolve(name, ports)[0]):
+            if unit is None:
+                return None
+            ports = {port.name for port in changed[unit].ports}
+            if self.scenario.why_written(unit, resolve(name, ports)[0]):
                 return None
             if self.scenario.units[unit] is before.units.get(path):
                 changed[unit] = after.units[path]
@@ -185,6 +195,6 @@ def _same(before: Sequence[Port], after: Sequence[Port]) -> bool:
     return len(before) == len(after) and all(
         one is other
         or one == other
-        or (one.causality is Causality.PARAMETER and one == replace(other, start=one.start))
+        or (one.causality is Causality.PARAMETER and one == other.starting(one.start))
         for one, other in zip(before, after, strict=True)
     )

@@ -149,7 +149,7 @@ class _Timed:
         A mean counts steps that take longer than others; the median leaves out those in which the machine
         was doing something else.
         """
-        idle = median(self._idle)
+        idle = self._overhead
         rows = self._spent[block][1:] or self._spent[block]  # the first time, everything takes longer
         apart = [_typical(spent) - idle for spent in zip(*rows, strict=True)]
         whole = self._whole[block][1:] or self._whole[block]
@@ -160,12 +160,16 @@ class _Timed:
             for operation, nanoseconds in zip(self._found[block], apart, strict=True)
         }
 
+    @property
+    def _overhead(self) -> float:
+        """What a call costs by itself; nothing where steps have no operations, as between events of units
+        that rest."""
+        return median(self._idle) if self._idle else 0.0
+
     def instants(self) -> float:
         """Seconds that an instant takes, of which every step has one at its end."""
         return (
-            max(MIN_DURATION, 1e-9 * (_typical(self._instants) - median(self._idle)))
-            if self._instants
-            else 0.0
+            max(MIN_DURATION, 1e-9 * (_typical(self._instants) - self._overhead)) if self._instants else 0.0
         )
 
     # ---------------------------------------------------------------- all else is the machine's

@@ -12,12 +12,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from math import inf
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.records import dataclass
 from upbeat.engine.loop import ENDLESS
 from upbeat.trace.log import Lateness, StepLog
 
@@ -166,7 +167,7 @@ class Paced:
         return self._drive.target()
 
     def set_time(self, t: float) -> None:
-        """Stand there; from there on the clock counts anew."""
+        """Stand there; from there on the clock counts from zero."""
         self._drive.set_time(t)
         self._anchor = self._due = None
 

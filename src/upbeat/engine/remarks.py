@@ -100,13 +100,15 @@ def _rest(step: float, span: Span) -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Connections of FMUs whose units of measure nobody knows: told before a run, as nothing converts them.
+# Connections of FMUs whose units of measure are not known: reported before a run, as nothing converts them.
 
 _log = logging.getLogger("upbeat.fmu")
 
 
 def warn_unconverted(scenario: Scenario) -> None:
-    """Log a warning for each connection that may need a conversion which nobody can do."""
+    """Log a warning for each connection that may need a conversion which cannot be made."""
+    if scenario.only_equations:
+        return
     models = [bare(model) for model in scenario.units.values()]
     if not any(hasattr(model, "undefined") for model in models):  # quicker than to ask for the protocol
         return

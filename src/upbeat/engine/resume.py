@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +25,7 @@ from upbeat.scenario.signals import Signals
 from upbeat.trace.files.output import check_place
 from upbeat.trace.files.sinks import files_of, rows_of
 from upbeat.trace.trace import Trace, read
+from upbeat.version import __version__
 
 # ----------------------------------------------------------------------------------------------------
 # Experiments as plain data, for another process: scenario files as text, and signals.
@@ -40,7 +45,8 @@ PARTS = {
 
 def fingerprints(experiment: Experiment) -> dict[str, str]:
     """What the rest of a run depends on, besides its state. Not the engine: both give the same bits."""
-    plan, record = experiment.plan, (experiment.record, experiment.every)
+    plan = experiment.plan
+    record = (experiment.record, experiment.every, *(() if experiment.jumps else ("no jumps",)))
     return digests(
         units=plan.scenario.units,
         program=plan.program,
@@ -52,6 +58,17 @@ def fingerprints(experiment: Experiment) -> dict[str, str]:
 
 def portable(experiment: Experiment) -> dict[str, Any] | None:
     """The experiment as data that JSON can hold; None if parts of it cannot be said without code."""
+    data = _written(experiment)
+    if data is None:
+        return None
+    try:  # to be sure now, and not when the run has been killed
+        same = fingerprints(made_from(data)) == fingerprints(experiment)
+    except InvalidInput:
+        return None
+    return data if same else None
+
+
+def _written(experiment: Experiment) -> dict[str, Any] | None:
     plain = experiment.with_(out=None, checkpoint=None, signals=None, force=False)
     with TemporaryDirectory() as folder:
         try:
@@ -59,12 +76,37 @@ def portable(experiment: Experiment) -> dict[str, Any] | None:
         except InvalidInput:
             return None
         files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
-    data = {"files": files, "signals": _signals_data(experiment.signals)}
-    try:  # to be sure now, and not when the run has been killed
-        same = fingerprints(made_from(data)) == fingerprints(experiment)
-    except InvalidInput:
+    return {"files": files, "signals": _signals_data(experiment.signals)}
+
+
+def provenance(experiment: Experiment) -> dict[str, Any]:
+    """Where a result comes from, for its file: plain data with the scenario as it was, if that is text.
+
+    `file` is where it was read from, `sha256` what was in there; `experiment` is for `made_from`, and None
+    where parts of it are code.
+    """
+    found: dict[str, Any] = {
+        "upbeat": __version__,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "name": experiment.scenario.name,
+    }
+    if experiment.command:
+        found |= {"command": list(experiment.command), "folder": str(Path.cwd())}
+    if experiment.file is not None:
+        found |= {"file": str(experiment.file), "sha256": content(experiment.file)}
+    with suppress(UpbeatError, OSError):  # a run does not fail for the sake of its description
+        found["experiment"] = _written(experiment)
+    return found
+
+
+def content(file: Path) -> str | None:
+    """What is in a file, as a number; None if it cannot be read, or is a folder."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
         return None
-    return data if same else None
 
 
 def made_from(data: dict[str, Any]) -> Experiment:
@@ -77,7 +119,7 @@ def made_from(data: dict[str, Any]) -> Experiment:
         try:
             made = load(Path(folder) / _NAME)
         except ScenarioError as error:
-            raise ScenarioError(error.problems, "the scenario in the checkpoint") from None
+            raise ScenarioError(error.problems, "the scenario of the run") from None
     signals = data["signals"]
     return (
         made
@@ -254,8 +296,6 @@ def keeper_for(experiment: Experiment, resumed: bool) -> CheckpointWriter:
 
 def about(experiment: Experiment, settings: Checkpoint) -> Mapping[str, Any]:
     """What all checkpoints of a run say."""
-    from upbeat.version import __version__  # reads the metadata of the package, for this alone
-
     folder = settings.path.absolute().parent
     out = None if experiment.out is None else os.path.relpath(experiment.out.absolute(), folder)
     return {

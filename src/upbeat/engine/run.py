@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import threading
 import time
@@ -34,7 +35,6 @@ from upbeat.engine.native import machine as native
 from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import nests, warn_unconverted
-from upbeat.engine.schedule import Schedule
 from upbeat.engine.selection import Selection
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
@@ -45,9 +45,11 @@ from upbeat.trace.files.sinks import check_ours, check_suffix, open_sink
 from upbeat.trace.log import Outcome, StepLog
 from upbeat.trace.recorder import Recorder, Sink
 from upbeat.trace.trace import Trace
+from upbeat.units.process import bare
 
 if TYPE_CHECKING:
     from upbeat.engine.experiment import Experiment
+    from upbeat.engine.schedule import Schedule
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def recorder_for(
 
     With checkpoints, results that are wanted in memory are on disk until the end, like all others.
     """
-    out, every = experiment.out, experiment.every
+    out, every, jumps = experiment.out, experiment.every, experiment.jumps
     beside = writer.settings.rows if writer is not None and out is None else None
     to = out or beside
     if to is not None:
@@ -133,11 +135,13 @@ def recorder_for(
     else:
         sink = open_sink(out)
     if resumed is None:
-        return Recorder(selection.columns, sink, every, strings=strings, kinds=selection.kinds)
+        return Recorder(selection.columns, sink, every, strings=strings, kinds=selection.kinds, jumps=jumps)
     # Texts keep the numbers that they have in the file. The engine's are others, and the recorder translates.
     known = resumed.document["recorder"]
     kinds = [EventKind.from_data(data) for data in known["kinds"]]
-    recorder = Recorder(selection.columns, sink, every, strings=list(known["strings"]), kinds=kinds)
+    recorder = Recorder(
+        selection.columns, sink, every, strings=list(known["strings"]), kinds=kinds, jumps=jumps
+    )
     recorder.resume_from(known)
     return recorder
 
@@ -204,9 +208,14 @@ class Run:
     """A run of an experiment. Use it as a context manager, so that units and files are always closed."""
 
     def __init__(
-        self, experiment: Experiment, writer: CheckpointWriter | None = None, resumed: Stored | None = None
+        self,
+        experiment: Experiment,
+        writer: CheckpointWriter | None = None,
+        resumed: Stored | None = None,
+        provenance: Mapping[str, Any] | None = None,
     ) -> None:
         plan, choice = experiment.plan, experiment.choice
+        self._experiment = experiment
         self._program = plan.program
         self._scenario = plan.scenario
         self._choice = choice
@@ -223,6 +232,7 @@ class Run:
         )
         self._outcome: Outcome | None = None
         self._counted_before = before.get("solvers", {})
+        self._provenance = provenance or before.get("provenance")
         self._ending: dict[str, Any] = {}  # the story of a run that is over
         self._notes = experiment.notes
         self._schedules: Mapping[str, Schedule] = {}
@@ -234,6 +244,7 @@ class Run:
         self._recorder = recorder_for(experiment, selection, self._strings, self._checkpoint_writer, resumed)
         self._drive: Drive | None = None
         self._loop: Loop | None = None
+        self._failure = ""
         self._last_word = ""  # why the run ended before its stop time, though all went well
         self._paced: Paced | None = None
         self._moves = 0  # how often the engine was asked to go on
@@ -262,6 +273,10 @@ class Run:
         if self._choice.name == "interpret":
             interpreter = Interpreter(plan.program, plan.scenario.units, span.start)
             return interpreter, Loop(interpreter, plan.program, span, selection, self._recorder)
+        machine: native.Machine
+        if self._choice.name == "compiled":
+            machine = experiment.machine_code.machine(plan, span.start, strings=self._strings)
+            return machine, NativeLoop(machine, plan.program, span, selection, self._recorder)
         machine = native.Machine(experiment.lowered, plan.scenario.units, span.start, strings=self._strings)
         self._schedules = experiment.lowered.schedules
         if self._schedules:
@@ -297,29 +312,27 @@ class Run:
                 self._outcome = self._end()
             return drive.time
 
+    def go(self, seconds: float) -> float:
+        """Step for about so many seconds, or to the stop time; returns the time reached.
+
+        What has been recorded is then in the result file, if there is one: another process can follow it.
+        """
+        check_type(seconds, (int, float), "seconds")
+        drive = self._live()
+        with self._guarded(), _WATCH.over(self):
+            if not drive.finished:
+                self._stretch(drive, seconds)
+            self._recorder.flush()
+        if drive.finished:
+            self._outcome = self._end()
+        return drive.time
+
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""
         drive = self._live()
         with self._guarded(), interruptible(self._machine) as asked, _WATCH.over(self):
             while not drive.finished:
-                with self._turn:
-                    self._live()
-                    self._by_hand.refresh(drive)
-                    max_steps = (
-                        ENDLESS
-                        if self._checkpoint_writer is None
-                        else self._checkpoint_writer.max_steps(drive)
-                    )
-                    try:
-                        pause = self._by_hand.pause
-                        self._move(lambda n=max_steps, pause=pause: drive.go(BUDGET_SECONDS, n, pause))  # type: ignore[misc]
-                    except (StepError, UnitError):
-                        if not (asked.is_set() and heeds(self._machine)):
-                            raise
-                        self._whole = False
-                    if self._whole:
-                        self._follow(drive)
-                        self._keep(drive)
+                self._stretch(drive, BUDGET_SECONDS, asked)
                 if report is not None:
                     report(drive.time)
                 if asked.is_set() and not drive.finished:
@@ -329,6 +342,24 @@ class Run:
             self._outcome = self._end()
             self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
+
+    def _stretch(self, drive: Drive, seconds: float, asked: threading.Event | None = None) -> None:
+        """Some steps, and what is due after them. If Ctrl-C is `asked` for, the last may be cut short."""
+        with self._turn:
+            self._live()
+            self._by_hand.refresh(drive)
+            writer = self._checkpoint_writer
+            max_steps = ENDLESS if writer is None else writer.max_steps(drive)
+            pause = self._by_hand.pause
+            try:
+                self._move(lambda: drive.go(seconds, max_steps, pause))
+            except (StepError, UnitError):
+                if asked is None or not (asked.is_set() and heeds(self._machine)):
+                    raise
+                self._whole = False
+            if self._whole:
+                self._follow(drive)
+                self._keep(drive)
 
     def _move(self, work: Callable[[], None]) -> None:
         """Do some steps. A unit that asks for the end ends the run at the last time that all have reached."""
@@ -381,7 +412,8 @@ class Run:
             drive = self._live()
             assert self._machine is not None
             self._by_hand.refresh(drive)
-            self._checkpoint_writer.take(self._machine, drive, self._recorder, self._closing_data())
+            details = self._closing_data(self._doubts())
+            self._checkpoint_writer.take(self._machine, drive, self._recorder, details)
 
     def _follow(self, drive: Drive) -> None:
         """Set what signals of parameters and of strings say for the time that has been reached."""
@@ -397,11 +429,15 @@ class Run:
         """How a run ends whose drive has nothing left to do."""
         if self._paced is not None and self._paced.too_late:
             return Outcome.TOO_LATE
+        if self._loop is not None and self._loop.over:
+            return Outcome.STOPPED_BY_EVENT
         return Outcome.STOPPED_BY_UNIT if self._last_word else Outcome.FINISHED
 
     def _over(self) -> str:
         if self._end() is Outcome.TOO_LATE:
             return f"the run stopped at t = {self.time:.9g}, because it fell behind real time"
+        if self._end() is Outcome.STOPPED_BY_EVENT:
+            return f"the run stopped at t = {self.time:.9g}, where a property is violated"
         return self._last_word or f"the run has reached its stop time {self._span.stop:g}"
 
     def __getitem__(self, name: str) -> Signal:
@@ -440,12 +476,14 @@ class Run:
         """What has been recorded so far, the effects of `set` included."""
         if self._machine is not None and self._drive is not None and not self._ended:
             self._by_hand.refresh(self._drive)
-        details = self._ending or self._closing_data()
-        return Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **details)
+        details = self._ending or self._closing_data(self._doubts())
+        made = Trace.from_recorder(self._recorder, outcome=self._outcome or Outcome.RUNNING, **details)
+        made.origin = self._experiment
+        return made
 
-    def _closing_data(self) -> dict[str, Any]:
+    def _closing_data(self, doubts: Sequence[str]) -> dict[str, Any]:
         """What a trace tells besides the signals."""
-        drive, paced, slower, doubts = self._drive, self._paced, self._on_cores(), self._doubts()
+        drive, paced, slower = self._drive, self._paced, self._on_cores()
         worked = (
             {}
             if self._machine is None
@@ -461,7 +499,9 @@ class Run:
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
                 **({"warnings": [*self._warnings, *doubts]} if self._warnings or doubts else {}),
+                **({"provenance": self._provenance} if self._provenance else {}),
                 **({"parameters": changes} if (changes := self._by_hand.changes) else {}),
+                **({"failure": self._failure} if self._failure else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if worked else {}),
             },
@@ -526,8 +566,9 @@ class Run:
                 self._checkpoint_writer.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
-        self._ending = self._closing_data()  # while there is somebody to ask
-        for doubt in self._doubts():
+        doubts = self._doubts()  # while there is somebody to ask
+        self._ending = self._closing_data(doubts)
+        for doubt in doubts:
             _log.warning("%s", doubt)
         machine, self._machine = self._machine, None
         try:
@@ -559,7 +600,7 @@ class Run:
             raise
         except BaseException as error:
             if self._ended == 0.0:  # else somebody has closed the run meanwhile, and that is how it ended
-                self._outcome = Outcome.FAILED
+                self._outcome, self._failure = Outcome.FAILED, str(self._known(error))
                 self.close()
             known = self._known(error)
             if isinstance(known, RunError):
@@ -569,8 +610,33 @@ class Run:
             raise
 
     def _known(self, error: BaseException) -> BaseException:
-        """The error under the name that people know the unit by: it may have been inside another one."""
-        paths = self._scenario.origin.paths if self._scenario.origin is not None else {}
-        if not isinstance(error, UnitError) or error.unit not in paths:
-            return error
-        return type(error)(error.reason, unit=paths[error.unit], call=error.call, time=error.time)
+        return known_error(self._scenario, error)
+
+
+def known_error(scenario: Scenario, error: BaseException) -> BaseException:
+    """The error under the name that people know the unit by: it may have been inside another one."""
+    paths = scenario.origin.paths if scenario.origin is not None else {}
+    if not isinstance(error, UnitError):
+        return error
+    where = _written_at(scenario, error)
+    if error.unit not in paths and not where:
+        return error
+    unit, reason = paths.get(error.unit, error.unit), error.reason
+    return type(error)(f"{reason}{where}", unit=unit, call=error.call, time=error.time)
+
+
+def _written_at(scenario: Scenario, error: UnitError) -> str:
+    """Where an adaptation says what a port is that is no number, if that is known."""
+    port = re.fullmatch(r"(get|set)\('([^'\[]+).*", error.call)
+    name = error.unit if error.unit in scenario.units else error.unit.partition(".")[0]
+    model: Any = bare(scenario.units[name]) if name in scenario.units else None
+    around, last = None, name
+    for last in error.unit.removeprefix(name).split(".")[1:]:
+        inside = getattr(getattr(model, "adaptation", None), "units", {})
+        around, model = model, bare(inside[last]) if last in inside else None
+    if port is None or error.reason.endswith(")"):
+        return ""
+    of, to = (model, port[2]) if port[1] == "get" else (around, f"{last}.{port[2]}")
+    adaptation = getattr(of, "adaptation", None)
+    found = adaptation.written_at(to) if adaptation is not None else ""
+    return f" ({found})" if found else ""

@@ -7,7 +7,8 @@ from its first instruction to its last.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from upbeat.core.records import dataclass
 
 Place = tuple[int, int]
 """An item in a schedule: the number of the core, and the position in its list."""

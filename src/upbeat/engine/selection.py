@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.names import matching
+from upbeat.core.records import dataclass
 from upbeat.master.program import EventDetails, Program, Reg
 from upbeat.trace.columns import Column
 from upbeat.trace.events import EventKind

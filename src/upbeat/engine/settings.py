@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -13,6 +13,7 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, Problem, Problems, suggest
 from upbeat.core.names import bare, matching, split
 from upbeat.core.ports import Causality
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span
 from upbeat.engine.checkpoint import Checkpoint, checkpoint_from
 from upbeat.engine.choose import EngineName
@@ -129,17 +130,19 @@ class Settings(TypedDict, total=False):
       ``"interruptible"`` or ``"off"``; as pace and coupling do unless given.
     * `signals`: drives the scenario's own inputs.
     * `record`: patterns over ``unit.port`` names; every output unless given.
-    * `every`: record every n-th communication point only (the first and the last always).
+    * `every`: record every n-th communication point only (the first, the last and jumps always).
+    * `jumps`: where a value changes at an instant, record it before and after: two rows of one time (True).
+      False: rows are those of `every`, one for each time, with the values after what happened there.
     * `out`: stream the results to this file (``.csv``, ``.parquet``, ``.journal``) instead of keeping
       them in memory.
     * `force`: let `out` replace a file that is there already and is not a result of Upbeat.
-    * `engine`: ``"auto"``, ``"native"`` or ``"interpret"``.
+    * `engine`: ``"auto"``, ``"native"``, ``"interpret"`` or ``"compiled"`` (needs a C compiler).
     * `jit`: compile expressions to machine code (needs ``upbeat[jit]`` and the native engine).
     * `cores`: how many threads share the steps (1; native engine only). The results are the same.
     * `flatten`: whether the units of nested scenarios take their place where that means the same (True).
     * `isolation`: ``"process"`` runs every unit in a process of its own, ``"none"`` none, ``"auto"`` those
       FMUs that need it; a unit's own word counts more. `deadline` (seconds for a call, 10) and `restart` (how
-      often a unit may be started anew, 0) go with it; see `Isolated`.
+      often a unit may be restarted, 0) go with it; see `Isolated`.
     * `checkpoint`: keep the state of the run in this file, or as `Checkpoint` says, for `resume`.
     * `real_time`: keep up with the clock, at this many times its speed, or as `RealTime` says.
 
@@ -158,6 +161,7 @@ class Settings(TypedDict, total=False):
     signals: Signals | None
     record: Sequence[str] | None
     every: int | None
+    jumps: bool | None
     out: str | Path | None
     force: bool | None
     engine: EngineName | None
@@ -192,6 +196,7 @@ _PLACES = {
     "late": ("run", "real_time"),
     "record": ("record", "signals"),
     "every": ("record", "every"),
+    "jumps": ("record", "jumps"),
     "out": ("record", "out"),
 }
 """Where a file says what an argument says."""
@@ -202,7 +207,7 @@ _KEYS = {
         *("start", "until", "engine", "jit", "cores", "flatten"),
         *("isolation", "deadline", "restart", "real_time"),
     ),
-    "record": ("signals", "every", "out"),
+    "record": ("signals", "every", "jumps", "out"),
 }
 
 
@@ -248,6 +253,7 @@ class Tables:
         checks: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
             "record": ("record", "signals", checked_patterns),
             "every": ("record", "every", checked_every),
+            "jumps": ("record", "jumps", checked_truth),
             "out": ("record", "out", partial(checked_file, writing=writing)),
             "engine": ("run", "engine", checked_engine),
             "jit": ("run", "jit", checked_truth),
@@ -342,7 +348,7 @@ def _as_in_a_file(name: str, value: Any, before: Any) -> Any:
 def default_pace(scenario: Scenario | None) -> Pace | None:
     """From event to event, where there is nothing else. Units that move on their own need a step.
 
-    Of a scenario with problems (None) nobody knows what it would need: that is not one more problem.
+    Of a scenario with problems (None) it is not known what it would need: that is not one more problem.
     """
     if scenario is None:
         return EventDriven()

@@ -21,9 +21,8 @@ def simulate(
     """Run a scenario and return its trace: ``simulate(scenario, pace=0.01, until=10.0)``.
 
     `settings` are described under `Settings`: `pace` (or a fixed `step`) and `until` must be given, and there
-    are `start`,
-    `coupling`, `inputs`, `ports`, `events`, `signals`, `record`, `every`, `out`, `engine`, `jit`, `cores`,
-    `flatten`, `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
+    are `start`, `coupling`, `inputs`, `ports`, `events`, `signals`, `record`, `every`, `jumps`, `out`,
+    `engine`, `jit`, `cores`, `flatten`, `isolation`, `deadline`, `restart`, `checkpoint` and `real_time`.
     `report` is called now and then with the simulated time reached.
 
     A failing unit raises `UnitError`, whose `trace` holds the results so far.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import floor, inf, isfinite, isnan
 from typing import ClassVar, cast
 
 from upbeat.core.expr.operations import divide
+from upbeat.core.records import dataclass
 from upbeat.master import prediction
 from upbeat.master.prediction import Coefficients
 from upbeat.master.program import Cells, Computation, Layout, Reg, Spans
@@ -51,6 +51,10 @@ class Solve(Computation):
     @property
     def operands(self) -> tuple[int, ...]:
         return self.size, self.matrix, self.right, self.to
+
+    @property
+    def room(self) -> int:
+        return self.size * (self.size + 1)
 
     def compute(self, cells: Cells) -> None:
         size, matrix, right = self.size, self.matrix, self.right

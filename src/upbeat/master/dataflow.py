@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 
 from upbeat.core.abilities import Model
 from upbeat.core.expr import Expr, cells
+from upbeat.core.expr.calculus import TIME
 from upbeat.core.ports import Causality
+from upbeat.core.records import dataclass
 from upbeat.master.program import (
     Advance,
     Block,
@@ -79,10 +80,12 @@ class Flow:
                     return _plain(behind, _row(to, known.cells + 1))
                 return _plain(self._behind(unit, port), _row(to, known.cells))
             case Slope(unit, output, port, to):
-                count = self._ports[unit, output].cells * self._ports[unit, port].cells
-                return _plain(self._behind(unit, output), _row(to, count))
+                behind = (
+                    self._behind(unit, output) if port != TIME else {("state", unit), *self._inputs[unit]}
+                )
+                return _plain(behind, _row(to, instruction.cells(self._ports)))
             case Set(unit, port, by):
-                # The course starts at the unit's own time, so a Set cannot cross an Advance.
+                # The trajectory starts at the unit's own time, so a Set cannot cross an Advance.
                 # Coefficients may lie inside a longer register, so the port says how many cells they have.
                 reads = {("state", unit)}.union(*(_row(r, self._ports[unit, port].cells) for r in by))
                 return _plain(reads, {("input", unit, port)})
@@ -185,7 +188,7 @@ def carried(program: Program, models: Mapping[str, Model]) -> tuple[Reg, ...]:
     """The registers that steps take over from the time before: read before they are written.
 
     Over all step blocks together, each followed by the instant: whichever comes next must find them. What is
-    only counted, and read by nobody, is not among them.
+    only counted, and not read, is not among them.
     """
     flow = Flow(program.layout, models)
     blocks = [(*block, *program.instant) for block in program.steps.values()]
@@ -211,7 +214,7 @@ def held_slots(program: Program, models: Mapping[str, Model]) -> tuple[int, ...]
     """The slots that some step takes over from the time before: restored before it has saved them.
 
     No coupling here writes such a program; of an adaptation, whose statements others write, that is checked
-    when it is made (`upbeat.adapt.adaptation`). What lies in a slot between two steps is nobody's, and
+    when it is made (`upbeat.adapt.adaptation`). What lies in a slot between two steps belongs to none, and
     a machine that is set back, or packed up, may forget it.
     """
     if not any(isinstance(instruction, Restore) for instruction in program.instructions()):
@@ -266,7 +269,7 @@ class ChangePropagation:
             self._changes.append(effects.reads & effects.writes)
             for resource in effects.writes:
                 self._writers.setdefault(resource, []).append(index)
-            # A `Set` sees of its unit only the time from which the course runs, and that is the present one.
+            # A `Set` sees of its unit only the time from which the trajectory runs, which is the present one.
             time = {("state", instruction.unit)} if isinstance(instruction, Set) else set()
             for resource in effects.reads - time:
                 self._readers.setdefault(resource, []).append(index)
@@ -300,6 +303,21 @@ class ChangePropagation:
                     if reader > index:
                         heapq.heappush(waiting, reader)
         return tuple(self._block[index] for index in sorted(kept)), frozenset(spoilt)
+
+
+def knows_end(step: Block, source: str, target: tuple[str, str]) -> bool:
+    """Whether an input is set in a step between the advance of the unit that it comes from and that of its
+    own: then it knows what is there at the end of the step."""
+    done = told = False
+    for instruction in walk(step):
+        match instruction:
+            case Advance(unit=unit):
+                if unit == target[0]:
+                    return told
+                done = done or unit == source
+            case Set(unit=unit, port=port) if (unit, port) == target:
+                told = done
+    return False
 
 
 def touched(block: Block, flow: Flow, dirty: Iterable[Resource]) -> tuple[Block, frozenset[Resource]]:

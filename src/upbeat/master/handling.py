@@ -308,7 +308,7 @@ def handled(
 
 
 def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None:
-    """A remark where nobody deals with events that there are."""
+    """A remark on events that nothing deals with."""
     if not looked_at(closed):
         return None
     if sees_events(pace):
@@ -351,7 +351,7 @@ def sinking(closed: Scenario, stops: Sequence[str] | None = None) -> str | None:
 
 
 def jumping(closed: Scenario) -> tuple[str, ...]:
-    """A note on events whose conditions jump: what these do between two communication points nobody sees."""
+    """A note on events whose conditions jump: what these do between two communication points is not seen."""
     found = {closed.column(*one.place): one.conditions for one in observed_events(closed)}
     found |= {f"{path_of(closed, one.unit)}: {one.text}": one.conditions for one in waits(closed)}
     events = [name for name, conditions in found.items() if any(_jumps(z, closed) for z in conditions)]
@@ -412,7 +412,7 @@ class _Case(NamedTuple):
 
     @property
     def stopping(self) -> list[str]:
-        """Those that stop at events inside which nobody else knows of: FMUs that return early, nests."""
+        """Those that stop at events inside, which are not known outside: FMUs that return early, nests."""
         return [
             unit
             for unit, model in self.units.items()
@@ -491,7 +491,7 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
     others_see = {source for source, unit in followed if source != unit}
     if not (
         looked_at(case.closed) or waiting(case.closed) or any(with_own_events(case.closed, others_see))
-    ):  # units see to what happens inside them, and nobody else notices; unless one stops there, and says so
+    ):  # units see to what happens inside them, unnoticed by others, unless one stops there and says so
         notes = [unit for unit in case.stopping if Ability.NEXT_EVENT in case.units[unit].abilities]
         if any(path_of(case.closed, unit) in notes for unit in others_see):
             return _followed(case, case.pace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from upbeat.core.abilities import Ability, Model, doubt
 from upbeat.core.errors import MasterError
@@ -18,7 +19,7 @@ from upbeat.scenario.events.watcher import looked_at
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.log import StepLog
-from upbeat.units.discrete.model import changes_at_instants
+from upbeat.units.discrete.model import changes_at_instants, discrete_of
 from upbeat.units.equations.ode import equations_of, periods
 from upbeat.units.process import bare
 
@@ -131,6 +132,31 @@ def too_quick(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def unlocated(closed: Scenario) -> list[str]:
+    """Switches inside adaptations that are programs: their conditions are not seen from outside."""
+    found = []
+    for unit, model in closed.units.items():
+        if getattr(bare(model), "adaptation", None) is not None:
+            switches = list(_switches(bare(model), path_of(closed, unit)))
+            if switches:
+                found.append(
+                    f"{_named(switches)} switches where {path_of(closed, unit)} makes its steps, and not "
+                    "where the condition becomes true: it is inside an adaptation that is a program. List it "
+                    "behind that, so that it is located, or take shorter steps"
+                )
+    return found
+
+
+def _switches(model: Any, path: str) -> Iterator[str]:
+    """The units that wait for conditions, at all depths inside a model, with the conditions."""
+    inside = getattr(model, "scenario", None)
+    for name, inner in inside.units.items() if isinstance(inside, Scenario) else ():
+        discrete = discrete_of(bare(inner))
+        if discrete is not None and discrete.awaited:
+            yield f"{path}.{name} ({'; '.join(text for text, _ in discrete.awaited)})"
+        yield from _switches(bare(inner), f"{path}.{name}")
+
+
 def check_rates(pace: Pace, closed: Scenario, span: Span | None) -> None:
     """Raise a `MasterError` that names a unit which would be called too often in a communication step."""
     around = nominal_step(pace) or (None if span is None else span.stop - span.start)
@@ -140,8 +166,8 @@ def check_rates(pace: Pace, closed: Scenario, span: Span | None) -> None:
         if around and isinstance(period, (int, float)) and 0.0 < period < around / MAX_CALLS:
             raise MasterError(
                 f"'{path_of(closed, unit)}' runs every {period:g} s, which is {around / period:.3g} times "
-                f"in a communication step of {around:g} s, and {MAX_CALLS:,} are the most: choose a longer "
-                "period or shorter steps"
+                f"in a communication step of {around:g} s, and at most {MAX_CALLS:,} are allowed: take "
+                "a longer period or shorter steps"
             )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, log
 from typing import Literal, Protocol, get_args
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Number, Op, apply, cells, directional_derivative
+from upbeat.core.expr.calculus import TIME
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.computations import Solve
 from upbeat.master.port_registers import End
@@ -54,7 +55,8 @@ def excess(residual: Expr, tolerance: float, value: Expr | None = None) -> Expr:
 
 ADVICE = (
     "Begin with other start values of these inputs, solve the loop in another way (loops: Newton, Anderson, "
-    'FixedPoint with damping, each with most and tolerance), or break it with outputs="lagged". Where values '
+    "FixedPoint with damping, each with max_iterations and tolerance), or break it with "
+    'outputs="lagged". Where values '
     "are nearly undetermined (gains around the loop that multiply to 1), rounding leaves more doubt than the "
     "tolerance allows: raise it, as in Newton(tolerance=1e-6), or change a gain. An output that jumps "
     "may leave a loop without a solution."
@@ -258,7 +260,7 @@ def products(torn: Torn) -> int:
 
 def chain_rule(torn: Torn, matrix: Reg) -> list[Instruction]:
     """1 - ∂g/∂x at the guess that was evaluated last, row by row into the cells from `matrix` on."""
-    chain = _Chain(torn)
+    chain = Chain(torn.wiring, torn.register)
     guesses = iter(range(torn.size))
     for end in torn.tears:
         for i in range(torn.wiring.port(end).cells):
@@ -288,11 +290,12 @@ def chain_rule(torn: Torn, matrix: Reg) -> list[Instruction]:
     return chain.instructions
 
 
-class _Chain:
-    """Gradients so far, and the instructions that compute them."""
+class Chain:
+    """Gradients so far, and the instructions that compute them; `register` makes registers for these."""
 
-    def __init__(self, torn: Torn) -> None:
-        self._torn = torn
+    def __init__(self, wiring: Wiring, register: Callable[[str, int], Reg]) -> None:
+        self._wiring = wiring
+        self._register = register
         self.instructions: list[Instruction] = []
         self.inputs: dict[End, list[Gradient]] = {}
         self.outputs: dict[Reg, Gradient] = {}
@@ -300,32 +303,37 @@ class _Chain:
 
     def through_connection(self, end: End) -> list[Gradient]:
         """The gradients of an input that is computed from outputs."""
-        wiring = self._torn.wiring
+        wiring = self._wiring
         first = wiring.inputs[end]
         formulas = {let.to: let.value for let in wiring.compute(end) if isinstance(let, Let)}
-        found: list[Gradient] = []
-        for i in range(wiring.port(end).cells):
-            formula = formulas.get(first + i, Cell(first + i))
-            sources = [(cell, self.outputs[cell]) for cell in sorted(cells(formula)) if cell in self.outputs]
-            terms: dict[int, dict[Expr, Expr]] = {}
-            for cell, gradient in sources:
-                for j, slope in gradient.items():
-                    terms.setdefault(j, {})[Cell(cell)] = slope
-            rates = {j: directional_derivative(formula, known) for j, known in sorted(terms.items())}
-            found.append(self._stored(cell_names(end, wiring)[i], rates))
-        return found
+        cells_ = (formulas.get(first + i, Cell(first + i)) for i in range(wiring.port(end).cells))
+        return [self.of(formula, cell_names(end, wiring)[i]) for i, formula in enumerate(cells_)]
 
-    def through_unit(self, end: End) -> list[Gradient]:
-        """The gradients of an output, from those of the inputs it depends on directly."""
-        wiring, torn, (unit, output) = self._torn.wiring, self._torn, end
+    def of(self, formula: Expr, name: str) -> Gradient:
+        """The gradient of what is computed from cells of outputs."""
+        terms: dict[int, dict[Expr, Expr]] = {}
+        for cell in sorted(cells(formula)):
+            for j, slope in self.outputs.get(cell, {}).items():
+                terms.setdefault(j, {})[Cell(cell)] = slope
+        rates = {j: directional_derivative(formula, known) for j, known in sorted(terms.items())}
+        return self._stored(name, rates)
+
+    def through_unit(self, end: End, time: int | None = None) -> list[Gradient]:
+        """The gradients of an output, from those of the inputs it depends on directly; `time`: the number of
+        the time, if its own motion is one of the things that the output follows."""
+        wiring, (unit, output) = self._wiring, end
         port = wiring.port(end)
         sums: list[Gradient] = [{} for _ in range(port.cells)]
+        if time is not None:
+            motion = self._register(f"∂{unit}.{output}/∂{TIME}", port.cells)
+            self.instructions.append(Slope(unit, output, TIME, motion))
+            sums = [{time: Cell(motion + i)} for i in range(port.cells)]
         for name in sorted(port.depends):
             gradients = self.inputs.get((unit, name))
             if gradients is None or not any(gradients):
                 continue  # not on the loop, or nothing of it arrives here
             width = len(gradients)
-            slope = torn.register(f"∂{unit}.{output}/∂{name}", port.cells * width)
+            slope = self._register(f"∂{unit}.{output}/∂{name}", port.cells * width)
             self.instructions.append(Slope(unit, output, name, slope))
             for i, total in enumerate(sums):
                 for k, gradient in enumerate(gradients):
@@ -344,7 +352,7 @@ class _Chain:
             if isinstance(slope, (Number, Cell)):
                 stored[j] = slope
             else:
-                to = self._torn.register(f"∂{name}/∂x{j}")
+                to = self._register(f"∂{name}/∂x{j}", 1)
                 self.instructions.append(Let(to, slope))
                 stored[j] = Cell(to)
         return stored

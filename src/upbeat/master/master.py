@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from upbeat.core.errors import MasterError, suggest
+from upbeat.core.names import HIDDEN
 from upbeat.core.ports import Causality, Kind
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.checks import Events
@@ -20,6 +23,7 @@ from upbeat.master.held import (
     held_inputs,
     lost_between,
     too_quick,
+    unlocated,
     without_rate,
 )
 from upbeat.master.inputs.approximation import Approximation, Hold
@@ -54,6 +58,7 @@ from upbeat.master.program import (
     Pacing,
     Program,
     Recordable,
+    Reg,
     Restore,
     Save,
     walk,
@@ -63,6 +68,9 @@ from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from upbeat.master.events.monitors import Monitors
 
 
 @dataclass(frozen=True)
@@ -126,13 +134,20 @@ class Master:
         return settled.written(settled.arranged(closed))[0]
 
     def written(
-        self, closed: Scenario, *, driven: bool = False, inside: bool = False, span: Span | None = None
+        self,
+        closed: Scenario,
+        *,
+        driven: bool = False,
+        inside: bool = False,
+        span: Span | None = None,
+        asked: bool = False,
     ) -> tuple[Program, Pace]:
         """The program of a settled master for a scenario that it has `arranged`, and the pace that knows its
         registers. `MasterError` if they do not fit the units.
 
         `driven`: what happens at an instant is done micro-step by micro-step, from outside. `inside` another
         program: inputs may still come from there when this one has started. `span`: of the run, if known.
+        `asked`: with derivatives of what the scenario shows.
         """
         check_rates(self.pace, closed, span)
         sourced = with_derivative_sources(closed, self._wanted(closed, self._followed))
@@ -159,22 +174,30 @@ class Master:
             left = idle(wiring, blocks.steps.values()) if closed.eventful and not driven else frozenset()
             instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, idle=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
+        watched = _watched(wiring, instant.due) if closed.monitored else None
         budget = _budget(wiring, blocks, pace, instant)
+        derived = None
+        if asked:
+            from upbeat.master.sensitivities import sensitivities
+
+            derived = sensitivities(wiring)
+        at_instant = (*blocks.instant, *instant.whole)
         program = Program(
             layout=wiring.registers.layout(),
-            start=(*paced.begin, *instant.first, *blocks.start, *begun),
+            start=(*paced.begin, *instant.first, *blocks.start, *begun, *(watched.begin if watched else ())),
             steps={
                 name: (*instant.keep, *(without(step, left, wiring.outputs) if left else step))
                 for name, step in blocks.steps.items()
             },
             exchange=blocks.exchange,
-            instant=(*blocks.instant, *instant.whole),
+            instant=at_instant if watched is None else watched.around(at_instant),
             now=wiring.now,
             next=wiring.next,
             columns={**blocks.columns, **columns(wiring)},
             notes=(*self.why, *blocks.notes, *wiring.notes),
-            events=instant.events,
-            due=instant.due,
+            events=instant.events if watched is None else {**instant.events, **watched.events},
+            due=instant.due if watched is None else watched.due,
+            ends=None if watched is None else watched.ends,
             stops=blocks.stops,
             arrivals=instant.arrivals,
             micro=instant.micro,
@@ -184,6 +207,8 @@ class Master:
             doubts=tuple(wiring.doubts),
             budget=budget,
             pace=_pacing(steps, paced, wiring, sourced),
+            takes_inputs=blocks.takes_inputs,
+            asked=derived,
         )
         check_abilities(program, pace, closed.units, wiring.called)
         return program, pace
@@ -207,7 +232,7 @@ class Master:
         )
 
     def late(self, scenario: Scenario) -> str | None:
-        """A remark where events between units are not dealt with, and nobody has asked for that."""
+        """A remark where events between units are not dealt with, although none of this was asked for."""
         settled = self.settled(scenario)
         if settled.why:
             return None if self.events == "off" else sinking(scenario.closed())
@@ -219,14 +244,15 @@ class Master:
         settled, closed = self.settled(scenario), scenario.closed()
         parts = settled.pace, settled.coupled, closed
         seen = (*lost_between(*parts), *too_quick(*parts))
+        seen = (*seen, *unlocated(closed))
         return (*seen, *without_rate(*parts), *(jumping(closed) if closed.eventful else ()))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
 
         Units given by equations get outputs for derivatives that inputs or conditions of events ask for, one
-        that counts their own events, if inputs have courses that begin anew then, and some for the conditions
-        of these, if pace or coupling follow what happens `inside`. A coupling may arrange more.
+        that counts their own events, if inputs have trajectories that begin again then, and some for the
+        conditions of these, if pace or coupling follow what happens `inside`. A coupling may arrange more.
         """
         closed = scenario.closed()
         if self.ports:
@@ -261,6 +287,8 @@ class Master:
 
     def _wanted(self, closed: Scenario, followed: int) -> dict[str, int]:
         """How many derivatives of each input are asked for; the inputs of who watches are conditions."""
+        if not followed and not any(way.derivatives for way in (self.approximated, *self.ports.values())):
+            return {}
         looking = watchers(closed.units)
         waiting = {one.unit for one in waits(closed)} if followed else set()
         fed = rates_fed(closed)
@@ -297,9 +325,16 @@ class Master:
                 )
             if inputs[name].kind is not Kind.REAL and approximation != Hold():
                 raise MasterError(
-                    f"'{name}' is {inputs[name].kind.value}: only real inputs follow a course; "
+                    f"'{name}' is {inputs[name].kind.value}: only real inputs have an approximation; "
                     "leave it at hold"
                 )
+
+
+def _watched(wiring: Wiring, due: Reg | None) -> Monitors:
+    """What watches the properties of a scenario; few have any, so that the module is loaded here."""
+    from upbeat.master.events.monitors import monitors
+
+    return monitors(wiring, due)
 
 
 def initialized(wiring: Wiring, exchange: Block) -> Block:
@@ -357,8 +392,8 @@ def _budget(wiring: Wiring, blocks: Blocks, pace: Pace, instant: Instants) -> Bu
     usual = nominal_step(pace)
     start = (BURST, allowance(usual))
     register = wiring.registers.new(wiring.registers.unique("events left"), size=2, start=start)
-    told = {name: event.details.units for name, event in instant.events.items() if event.details is not None}
-    return Budget(register, usual, told)
+    units = {name: event.details.units for name, event in instant.events.items() if event.details is not None}
+    return Budget(register, usual, units)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -380,6 +415,8 @@ def columns(ports: PortRegisters) -> dict[str, Recordable]:
             )
     for output in scenario.outputs:
         port, name = output.port, output.port.name
+        if name.startswith(HIDDEN):
+            continue
         if origin is not None:
             name = origin.columns.get(("", name), name)
         found[name] = Recordable(ports.results[port.name], port.unit, port.items, cells=port.cells)

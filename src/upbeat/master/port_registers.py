@@ -127,7 +127,7 @@ class PortRegisters:
         shared = None if unsure else self._shared(cells, port)
         if shared is None:
             shared = self._register(end, port)
-            if unsure:  # what nobody knows is not handed on: the input keeps what it has
+            if unsure:  # what is not known is not handed on: the input keeps what it has
                 cells = tuple(
                     apply(Op.WHERE, apply(Op.EQ, cell, cell), cell, Cell(shared + i))
                     for i, cell in enumerate(cells)
@@ -224,7 +224,7 @@ class PortRegisters:
     def approximation(self, end: End) -> Approximation:
         """What was chosen for an input; only real ones can be anything but held.
 
-        Whoever watches for events looks at instants only, and needs no course.
+        Whoever watches for events looks at instants only, and needs no trajectory.
         """
         looking = isinstance(self.scenario.units[end[0]], Watcher | Conditions)
         if self._ports[end].kind is not Kind.REAL or looking:

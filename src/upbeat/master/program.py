@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from math import inf
 from typing import Any, ClassVar, Literal, cast
 
+from upbeat.core.display import Displayed
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, fold, show
+from upbeat.core.expr.calculus import TIME
 from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind, Port, Value, Values
 from upbeat.core.reasons import REPLACED, ROUNDED, STOPPED, Reason
+from upbeat.core.records import dataclass
 
 # ----------------------------------------------------------------------------------------------------
 # What the log tells about an event between units, and how the numbers it fires with are read.
@@ -35,7 +38,7 @@ _CONVERT: dict[Kind, Callable[[float], Value]] = {Kind.REAL: float, Kind.BOOLEAN
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A quantity that an event changes. Unless `known`, nobody can say what it was before."""
+    """A quantity that an event changes. Unless `known`, what it was before is not known."""
 
     name: str
     port: Port
@@ -191,6 +194,11 @@ class Computation(ABC):
         """Further numbers, as many as it takes; their place in a list is one more operand."""
         return ()
 
+    @property
+    def room(self) -> int:
+        """How many numbers it needs to work in, where it is printed as C."""
+        return 0
+
     @abstractmethod
     def compute(self, cells: Cells) -> None:
         """Do it. The order of operations is part of the meaning: the core gives the same bits."""
@@ -219,7 +227,7 @@ class Get(UnitCall):
 
 @dataclass(frozen=True, slots=True)
 class Set(UnitCall):
-    """Hand an input its course from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k.
+    """Hand an input its trajectory from the unit's own time T on: unit.port(t) := Σ by[k]·(t - T)**k.
 
     An event input gets an event with this value, which the unit's next `Jump` takes. What was computed and
     is not finite ends the run, except in a `trial`.
@@ -314,7 +322,8 @@ class Slope(UnitCall):
     """Ask a unit how an output reacts to an input that it depends on directly: `to` := ∂output/∂input.
 
     `to` has one row per cell of the output, one column per cell of the input. A slope may be infinite or
-    not a number: that is a fact about a function at a point, and no failure.
+    not a number: that is a fact about a function at a point, and no failure. Equations also know the slope by
+    `TIME`: how fast an output changes while all inputs stay what they are.
     """
 
     unit: str
@@ -324,6 +333,11 @@ class Slope(UnitCall):
 
     def call(self, read: Callable[[Reg], Value]) -> str:
         return f"slope('{self.output}', '{self.input}')"
+
+    def cells(self, ports: Mapping[tuple[str, str], Port]) -> int:
+        """How many cells `to` has."""
+        rows = ports[self.unit, self.output].cells
+        return rows if self.input == TIME else rows * ports[self.unit, self.input].cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +376,7 @@ Block = tuple[Instruction, ...]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the courses of one input remember of the outputs it follows, and how they forget it."""
+    """What the trajectories of one input remember of the outputs it follows, and how they forget it."""
 
     unit: str
     port: str
@@ -424,6 +438,8 @@ class Blocks:
     """See `Program.stops`."""
     settles: bool = False
     """Whether the coupling itself lets happen what discrete-event units have to do."""
+    takes_inputs: bool = False
+    """See `Program.takes_inputs`."""
 
 
 @dataclass(frozen=True)
@@ -449,7 +465,7 @@ class Pacing:
     where it is to end (not a number: the pace gives up), in `block` the number of the step block, and in
     `reason` why: the number of one of `reasons`, a time, and two more numbers. If the pace `retries`, it runs
     `keep`, after which `back` brings everything back but the registers of the pace. Then it runs the step
-    block and `review`, which leaves in `again` whether the step is to be made anew, as `until`, `block` and
+    block and `review`, which leaves in `again` whether the step is to be made again, as `until`, `block` and
     `reason` say then. When a time stands, with all that happens at it, there are as many events of it as
     `fired` says, and `note` is run; `changed`, after somebody has changed an input by hand. At the start time
     `limit` is the end of the run, if that is known.
@@ -479,7 +495,7 @@ class Pacing:
 
     @property
     def retries(self) -> bool:
-        """Whether a step may be made anew."""
+        """Whether a step may be made again."""
         return bool(self.keep)
 
     @property
@@ -499,7 +515,20 @@ class Pacing:
 
 
 @dataclass(frozen=True)
-class Program:
+class Asked:
+    """Blocks that nobody runs but who asks for what they compute (`upbeat.master.sensitivities`).
+
+    `slopes` leaves, by the names of an output and of an input, how the one reacts to the other at once: a
+    register with one row per cell of the output. `rates` leaves how fast outputs change.
+    """
+
+    blocks: Mapping[str, Block]
+    slopes: Mapping[tuple[str, str], Reg]
+    rates: Mapping[str, Reg]
+
+
+@dataclass(frozen=True)
+class Program(Displayed):
     """What an engine runs.
 
     `now` and `next` hold the start and the end of the step that is under way. The engine writes
@@ -527,11 +556,14 @@ class Program:
     send: Block = ()
     """Computes what the next micro-step will send out of the scenario, and changes nothing."""
     histories: tuple[History, ...] = ()
-    """What the courses of inputs remember."""
+    """What the trajectories of inputs remember."""
 
     stops: Recordable | None = None
-    """Where units may end a step: a real register with who has, counted from 1 (0: nobody), and their names.
+    """Where units may end a step: a real register with who has, counted from 1 (0: none), and their names.
     Without it any step that ends before its proposed end was ended by a unit."""
+
+    ends: Reg | None = None
+    """A real register that is not zero, after an instant, if the run ends there."""
 
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
@@ -540,9 +572,14 @@ class Program:
     doubts: tuple[Doubt, ...] = ()
     """What a run may notice that makes its results doubtful."""
     budget: Budget | None = None
-    """Where steps may end at events that nobody knows beforehand: against chattering."""
+    """Where steps may end at events that are not known beforehand: against chattering."""
     pace: Pacing | None = None
     """How it chooses its steps; None: it is run block by block."""
+    takes_inputs: bool = False
+    """Whether a step itself takes what inputs were given before it: inside another program, nothing is
+    exchanged between that and the step, and what follows from inputs at the start time stays."""
+    asked: Asked | None = None
+    """Derivatives of what the scenario shows, for whoever asks for them between steps."""
 
     @property
     def stop_reasons(self) -> tuple[Reason, ...]:
@@ -559,6 +596,7 @@ class Program:
         """Those that are not the pace's."""
         own = {"start": self.start, **self.steps, "exchange": self.exchange, "instant": self.instant}
         own |= {"micro": self.micro, "send": self.send} if self.micro else {}
+        own |= {} if self.asked is None else self.asked.blocks
         return own | {arrival(unit): block for unit, block in self.arrivals.items()}
 
     @cached_property

@@ -242,6 +242,6 @@ class Steps:
         w.copy(self.block, self.table(f"pace′{kind}", (0.0, number)), 2)
 
     def because(self, w: Writer, why: Given, at: Given = nan, *of: Given) -> None:
-        """Another reason; what it tells no number for stays as it is, and nobody reads it."""
+        """Another reason; what it has no number for stays as it is, and is not read."""
         for k, number in enumerate((why, *((at,) if at == at or of else ()), *of)):
             w.let(Cell(self.reason.index + k), number)

@@ -24,8 +24,10 @@ from upbeat.master.inputs.approximation import (
     Hermite,
     Hold,
     Linear,
+    Nepce,
     Polynomial,
     Smooth,
+    Taylor,
 )
 from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
 from upbeat.master.master import Master
@@ -63,14 +65,17 @@ APPROXIMATIONS: dict[str, type] = {
     "linear": Linear,
     "polynomial": Polynomial,
     "hermite": Hermite,
+    "taylor": Taylor,
     "continuous": Continuous,
     "smooth": Smooth,
+    "nepce": Nepce,
 }
 
 PARTS: dict[str, tuple[str, dict[str, type]]] = {
     "coupling": ("coupling", COUPLINGS),
     "loops": ("loop solver", LOOPS),
     "pace": ("pace", PACES),
+    "approximation": ("approximation", APPROXIMATIONS),
 }
 """Settings that are themselves a name or a table with a kind."""
 

@@ -6,11 +6,11 @@ Every coupling is written with these few snippets; none of them knows in which o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from upbeat.core.expr import Cell
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master.inputs.approximation import Approximation, Place, Trajectory
 from upbeat.master.port_registers import End, Interval, PortRegisters
 from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Reg, Set
@@ -57,7 +57,7 @@ class Wiring(PortRegisters):
         """The conditions of events that are computed already: with rates from equations, and without."""
         self._trajectories: dict[tuple[End, Interval, bool, Guess | None], Trajectory] = {}
         self._guesses: dict[End, int] = {}
-        self._beside: list[tuple[End, Trajectory]] = []
+        self._tracked: list[tuple[End, Trajectory]] = []
 
     def interval(self, name: str) -> Interval:
         """Registers for the ends of a part of a step."""
@@ -76,14 +76,14 @@ class Wiring(PortRegisters):
         return list(self._lets.get(end, ()))
 
     def extrapolate(self, end: End, over: Interval | None = None) -> list[Instruction]:
-        """Hand an input its course from the latest exchange on, as far as it is known there."""
+        """Hand an input its trajectory from the latest exchange on, as far as it is known there."""
         trajectory = self._trajectory(end, over, interpolate=False)
         if trajectory.at_start:
             return self.hold(end) if end in self._direct else self.compute(end)
         return [*self.compute(end), *trajectory.late, Set(*end, trajectory.by)]
 
     def begin(self, end: End, over: Interval | None = None) -> list[Instruction]:
-        """Hand an input a course that needs to know how long the step is."""
+        """Hand an input a trajectory that needs to know how long the step is."""
         trajectory = self._trajectory(end, over, interpolate=False)
         if trajectory.near is not None:
             return [If(trajectory.near, (*trajectory.again, Set(*end, trajectory.by)))]
@@ -118,7 +118,7 @@ class Wiring(PortRegisters):
     def interpolate(
         self, end: End, over: Interval | None = None, guess: Guess | None = None
     ) -> list[Instruction]:
-        """Hand an input its course over the step whose end value is already known, or guessed."""
+        """Hand an input its trajectory over the step whose end value is already known, or guessed."""
         trajectory = self._trajectory(end, over, interpolate=True, guess=guess)
         compute = self.compute(end) if guess is None else []
         return [*compute, *trajectory.late, Set(*end, trajectory.by)]
@@ -127,14 +127,14 @@ class Wiring(PortRegisters):
         """Hand an input its value at this instant, for outputs that depend on it directly."""
         return [*self.compute(end), Set(*end, (self.inputs[end],))]
 
-    def beside(self, end: End, trajectory: Trajectory) -> None:
-        """Take note of a course that somebody keeps beside the coupling's own: it restarts with the input."""
-        self._beside.append((end, trajectory))
+    def track(self, end: End, trajectory: Trajectory) -> None:
+        """Take note of a trajectory that is kept besides the coupling's own: it restarts with the input."""
+        self._tracked.append((end, trajectory))
 
     def restart(self, end: End) -> list[Instruction]:
         """Forget the history of an input, because an event has changed what it follows.
 
-        Exchange values after it: the courses handed over before go on as they were. It covers the courses
+        Exchange values after it: the trajectories handed over before go on as they were. It covers those
         made so far, so write it when the blocks of the coupling and of the pace are there.
         """
         return [
@@ -146,12 +146,12 @@ class Wiring(PortRegisters):
 
     @property
     def histories(self) -> tuple[History, ...]:
-        """What the courses made so far remember."""
+        """What the trajectories made so far remember."""
         times: dict[End, tuple[Reg, ...]] = {}
         spacing: dict[End, tuple[Reg, ...]] = {}
         for end, trajectory in (
             *((key[0], trajectory) for key, trajectory in self._trajectories.items()),
-            *self._beside,
+            *self._tracked,
         ):
             if trajectory.history:
                 times[end] = times.get(end, ()) + trajectory.history

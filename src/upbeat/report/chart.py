@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, frame, save
+from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, figure_class, frame, save
 from upbeat.report.schedule import Chart
 from upbeat.trace.extras import need
 
@@ -36,12 +36,12 @@ def draw(
 
     Where outputs and inputs take little of the time, a second panel shows the part in which they happen.
     """
-    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    Figure = figure_class()
     target = checked_target(out, force=force)
     panels = [panel for chart in charts for panel in _panels(chart)]
     heights = [_LANE_INCHES * max(1, len(chart.parallel.schedule.busy)) + 0.5 for chart, *_ in panels]
     size = (width, sum(heights) + 0.25 * len(heights) + 0.4)
-    figure = figures.Figure(figsize=size, layout="constrained", facecolor="white")
+    figure = Figure(figsize=size, layout="constrained", facecolor="white")
     axes = figure.subplots(len(panels), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     figure.suptitle(title or "schedule", fontsize=TEXT + 2, color=INK, x=0.02, ha="left", weight="bold")
     for axis, (chart, first, last, text) in zip(axes, panels, strict=True):

@@ -124,6 +124,10 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
             for c in closed.event_connections
         ],
         "events": [_happening(event) for event in experiment.scenario.events],
+        "properties": [
+            {"name": one.name, "holds": one.text, "online": one.online or None}
+            for one in experiment.scenario.properties
+        ],
         "nested": [{"unit": note.unit, "flattened": note.flattened, "why": note.why} for note in plan.nested],
         "order": [f"{unit}.{port}" for _, unit, port in closed.graph.order],
         "order_followed": not modular(plan.master.coupled),
@@ -169,17 +173,19 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
     def named(causality: Causality) -> list[Port]:
         return [port for port in model.ports if port.causality is causality]
 
-    told = as_isolated(model)
+    isolated = as_isolated(model)
     return {
         "name": name,
         "kind": _kind(bare(model)),
-        **({"process": True} if told is not None and told.isolation == "process" else {}),
+        **({"process": True} if isolated is not None and isolated.isolation == "process" else {}),
         "inputs": [_port(p) for p in named(Causality.INPUT)],
         "outputs": [_port(p) | {"depends": sorted(p.depends)} for p in named(Causality.OUTPUT)],
         "parameters": {
             p.name: p.initial[0] if p.size is None else list(p.initial)
             for p in named(Causality.PARAMETER)
-            if not isinstance(bare(model), Nested)  # those of its units, of which nothing else is told either
+            if not isinstance(
+                bare(model), Nested
+            )  # those of its units, of which nothing else is shown either
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
@@ -267,6 +273,7 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Connections", _connection_lines(data)),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
         *([_section("Events between units", _event_series_lines(data))] if data["events"] else []),
+        *([_section("Properties", _property_lines(data))] if data["properties"] else []),
         _section(
             "Order in which ports are evaluated at one instant"
             if data["order_followed"]
@@ -308,6 +315,15 @@ def _event_series_lines(data: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _property_lines(data: dict[str, Any]) -> list[str]:
+    what = {
+        None: "judged when the run is over",
+        "watch": "watched: steps end where it changes",
+        "stop": "watched: the run ends where it is violated",
+    }
+    return [f"{one['name']}: {one['holds']} ({what[one['online']]})" for one in data["properties"]]
+
+
 def _monolith(data: dict[str, Any]) -> list[str]:
     return [f"one unit in place of {', '.join(data['units'])}: there is no coupling", *data["notes"]]
 
@@ -331,7 +347,7 @@ def _connection_lines(data: Mapping[str, Any]) -> list[str]:
 
 
 def _unit_lines(unit: dict[str, Any]) -> list[str]:
-    solver = f", solver {_words(unit['solver'])}" if unit["solver"] else ""
+    solver = f", solver {words(unit['solver'])}" if unit["solver"] else ""
     values = [f"{name} = {value}" for name, value in unit["parameters"].items()]
     apart = ", in a process of its own" if unit.get("process") else ""
     return [
@@ -378,19 +394,19 @@ def _ports(ports: Iterable[dict[str, Any]]) -> str:
 def _master_lines(data: dict[str, Any]) -> list[str]:
     """The settings in the words of a file, and what they mean here."""
     single = data["master"].get("ports", {})
-    lines = [f"{key}: {_words(value)}" for key, value in data["master"].items() if key != "ports"]
-    return [*lines, *(f"  {name}: {_words(value)}" for name, value in single.items()), *data["notes"]]
+    lines = [f"{key}: {words(value)}" for key, value in data["master"].items() if key != "ports"]
+    return [*lines, *(f"  {name}: {words(value)}" for name, value in single.items()), *data["notes"]]
 
 
-def _words(value: Any) -> str:
+def words(value: Any) -> str:
     """``gauss_seidel (order left, right; outputs lagged)``."""
     match value:
         case {"kind": name, **options}:
-            return f"{name} ({'; '.join(f'{key} {_words(item)}' for key, item in options.items())})"
+            return f"{name} ({'; '.join(f'{key} {words(item)}' for key, item in options.items())})"
         case dict():
-            return ", ".join(f"{key} {_words(item)}" for key, item in value.items())
+            return ", ".join(f"{key} {words(item)}" for key, item in value.items())
         case list() | tuple():
-            return ", ".join(map(_words, value))
+            return ", ".join(map(words, value))
         case float():
             return f"{value:g}"
     return str(value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,9 @@ from upbeat.trace.extras import need
 from upbeat.trace.files.output import check_place, kept_from, unwritable
 from upbeat.trace.trace import Trace
 
+if TYPE_CHECKING:
+    from upbeat.judging.trust import Trust
+
 # ----------------------------------------------------------------------------------------------------
 # The looks that all pictures share: colours, sizes of text, frames.
 
@@ -28,6 +33,35 @@ from upbeat.trace.trace import Trace
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#555555")
 INK, FRAME, GRID, EVENT = "#222222", "#999999", "#e8e8e8", "#b0a8b9"
 SMALL, TEXT = 8.0, 9.0
+_SCREEN = 96
+"""Pixels of an inch on a page."""
+
+
+def figure_class() -> Any:
+    """Figures of matplotlib that notebooks show as they are, without `%matplotlib` or pyplot."""
+    return _made_class(need("matplotlib.figure", "plot", "drawing a picture"))
+
+
+@cache
+def _made_class(figures: Any) -> Any:
+    class Picture(figures.Figure):  # type: ignore[misc]
+        """A figure. The last one in a cell of a notebook is shown there."""
+
+        def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+            data = io.BytesIO()
+            self.savefig(data, format="png", dpi=2 * _SCREEN)  # sharp on screens with small pixels, too
+            wide, high = (round(_SCREEN * inches) for inches in self.get_size_inches())
+            return data.getvalue(), {"width": wide, "height": high}
+
+        def __reduce__(self) -> Any:
+            return _blank, (), self.__getstate__()
+
+    return Picture
+
+
+def _blank() -> Any:
+    """What a pickled one begins with."""
+    return figure_class().__new__(figure_class())
 
 
 def frame(axis: Any, title: str) -> None:
@@ -314,6 +348,8 @@ class Line:
     """Drawn as steps, because the value holds until the next row."""
     stems: bool = False
     """Drawn as stems, because there is a value at these instants only."""
+    band: NDArray[np.float64] | None = None
+    """How far off the values may be."""
 
 
 @dataclass(slots=True)
@@ -493,17 +529,19 @@ def _port(name: str) -> str:
     return found[2] if found else name
 
 
-def thin(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """At most a few thousand points that look the same: the extremes of every short stretch."""
-    if len(time) <= _POINTS:
+def thin(
+    time: NDArray[np.float64], values: NDArray[Any], points: int = _POINTS
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """At most so many points that look the same: the extremes of every short stretch."""
+    if len(time) <= points:
         return time, values
-    keep = _extremes(values)
+    keep = _extremes(values, points)
     return time[keep], values[keep]
 
 
-def _extremes(values: NDArray[Any]) -> NDArray[np.intp]:
+def _extremes(values: NDArray[Any], points: int = _POINTS) -> NDArray[np.intp]:
     """The places of the least and the greatest value of every short stretch, and of the ends."""
-    batch = -(-len(values) // (_POINTS // 2))
+    batch = -(-len(values) // (points // 2))
     whole = len(values) // batch * batch
     blocks = values[:whole].reshape(-1, batch)
     starts = np.arange(0, whole, batch)
@@ -671,6 +709,7 @@ def plot(
     title: str | None = None,
     width: float = 7.2,
     between: tuple[float, float] | None = None,
+    trust: Trust | None = None,
     force: bool = False,
 ) -> Any:
     """Draw signals over time and return the matplotlib figure; with `out`, save it as PNG, SVG or PDF.
@@ -683,9 +722,10 @@ def plot(
     signal by signal. `steps` adds a panel with the step sizes, and why some are not like most; unless said
     otherwise it is there if steps were made for events. Without `events` none are drawn: else
     those that carry numbers as stems in panels of their own, all others in lanes at the bottom.
-    Colours tell events of several units (shared) from those of a single one (private).
+    Colours tell events of several units (shared) from those of a single one (private). With what `up.trust`
+    says about a trace, its signals have bands as wide as their estimated errors.
     """
-    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    Figure = figure_class()
     target = checked_target(out, force=force)
     named = _named(traces)
     if isinstance(width, bool) or not isinstance(width, (int, float)) or not 1.0 <= width <= 100.0:
@@ -700,7 +740,13 @@ def plot(
         for name in signals:
             check_type(name, str, "the name of a signal")
     wanted = None if signals is None else [signals] if isinstance(signals, str) else list(signals)
-    panels = arrange(named, wanted) + (event_panels(named, wanted) if events else [])
+    if trust is not None:
+        from upbeat.judging.trust import Trust  # what judges is loaded only where something was judged
+
+        check_type(trust, Trust, "trust")
+    panels = [_banded(panel, trust) for panel in arrange(named, wanted)] + (
+        event_panels(named, wanted) if events else []
+    )
     sizes = step_panel(named)
     if sizes.lines and (any(map(worth, named.values())) if steps is None else steps):
         panels.append(sizes)
@@ -711,7 +757,7 @@ def plot(
         raise InvalidInput("there is nothing to draw: the trace has no signals but text")
     heights = [_height(panel, len(panels)) for panel in panels] + ([height(rows)] if rows else [])
     total = sum(heights) + 0.25 * len(heights) + 0.35 + (0.3 if title else 0)
-    figure = figures.Figure(figsize=(width, total), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(width, total), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(h_pad=0.04, w_pad=0.06, hspace=0.0)
     axes = figure.subplots(
         len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
@@ -742,6 +788,16 @@ def plot(
         label(axes[-1], rows)
     save(figure, target)
     return figure
+
+
+def _banded(panel: Panel, trust: Trust | None) -> Panel:
+    """A panel of one trace with bands around the signals whose errors are known."""
+    for number, line in enumerate(panel.lines):
+        found = None if trust is None else trust.signals.get(line.label)
+        if found is not None and len(found.band) and not line.held:
+            band = np.interp(line.time, found.time, found.band)
+            panel.lines[number] = replace(line, band=np.where(np.isfinite(band), band, 0.0))
+    return panel
 
 
 def save(figure: Any, target: Path | None) -> None:
@@ -819,6 +875,10 @@ def _draw(axis: Any, panel: Panel, colours: Mapping[str, str], compare: bool) ->
         if line.stems:
             _draw_stems(axis, line, _colour(panel, number, colours))
             continue
+        if line.band is not None:
+            edges = line.values - line.band, line.values + line.band
+            shade = {"alpha": 0.22, "linewidth": 0, "color": _colour(panel, number, colours)}
+            axis.fill_between(line.time, *edges, **shade)
         width = 0.7 if crowd else max(1.0, 2.6 - 0.8 * number) if compare else 1.5 if line.colour else 1.0
         width = min(width, 1.0) if panel.log else width
         axis.plot(

@@ -14,7 +14,7 @@ _WIDTH = 100
 
 def text(report: Report) -> str:
     """All of it, in plain text."""
-    blocks = [_head(report), _interface(report), _properties(report), _feedthrough(report), _verdict(report)]
+    blocks = [_head(report), _interface(report), _properties(report), _feedthrough(report), verdict(report)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -88,7 +88,8 @@ def _names(names: Sequence[str]) -> str:
     return "–" if not names else ", ".join(names[:4]) + (f", … ({len(names)})" if len(names) > 4 else "")
 
 
-def _verdict(report: Report) -> str:
+def verdict(report: Report) -> str:
+    """Whether it can be used, in a sentence."""
     if not report.usable:
         return "It cannot be used here: " + "; ".join(r.measured for r in report.rows if not r.ok) + "."
     if report.crash:

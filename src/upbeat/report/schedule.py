@@ -33,7 +33,7 @@ class Chart:
     block: str
     parallel: Parallel
     crossing: float | None = None
-    """Seconds that a wait for another core costs; None: nobody knows, and the prediction counts none."""
+    """Seconds that a wait for another core costs; None: not known, and the prediction counts none."""
     instants: float = 0.0
     """Seconds for what happens at the end of the step, by one core."""
     called: Callable[[str], str] = str

@@ -11,7 +11,7 @@ import numpy as np
 
 from upbeat.core.errors import InvalidInput, check_type
 from upbeat.report.explain import advice, limit
-from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, frame
+from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, checked_target, figure_class, frame
 from upbeat.stability.hybrid.late import LateSwitches
 from upbeat.stability.linear.induced import named, verdict_sentence
 from upbeat.stability.switched.policies import Certified, Held
@@ -115,10 +115,10 @@ def plot_stability(
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
     check_type(found, Stability, "found")
-    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    Figure = figure_class()
     target = checked_target(out, force=force)
     wide = found.steps is not None
-    figure = figures.Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(8.4 if wide else 4.2, 4.0), layout="constrained", facecolor="white")
     axes = figure.subplots(1, 2 if wide else 1, squeeze=False)[0]
     _head(figure, title)
     _circle(axes[0], found)
@@ -132,10 +132,10 @@ def plot_map(
 ) -> Any:
     """Draw a map of stability: shades of the spectral radius, its line at 1, dots for what is undecided."""
     check_type(found, StabilityMap, "found")
-    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    Figure = figure_class()
     colours = need("matplotlib.colors", "plot", "drawing a picture")
     target = checked_target(out, force=force)
-    figure = figures.Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(6.0, 4.4), layout="constrained", facecolor="white")
     axis = figure.subplots()
     _head(figure, title)
     frame(axis, f"Spectral radius: {'locally ' if found.local else ''}stable below 1")
@@ -275,7 +275,7 @@ def plot_automaton(
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
     check_type(found, (Certified, Held), "found")
-    figures = need("matplotlib.figure", "plot", "drawing a picture")
+    Figure = figure_class()
     patches = need("matplotlib.patches", "plot", "drawing a picture")
     shades = need("matplotlib", "plot", "drawing a picture").colormaps["viridis"]
     leads, labels = (
@@ -287,7 +287,7 @@ def plot_automaton(
     if nodes > MAX_NODES:
         raise Undrawable(f"an automaton of {nodes} nodes cannot be seen in a picture: take a smaller lift")
     target = checked_target(out, force=force)
-    figure = figures.Figure(figsize=(6.4, 6.4), layout="constrained", facecolor="white")
+    figure = Figure(figsize=(6.4, 6.4), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     angle = np.pi / 2 - 2 * np.pi * np.arange(nodes) / nodes
     places = np.column_stack([np.cos(angle), np.sin(angle)]) if nodes > 1 else np.zeros((1, 2))
@@ -490,7 +490,7 @@ def _some(count: int, maximum: int) -> list[int]:
 
 
 def _resting(point: Sequence[tuple[str, float]]) -> str:
-    """Which point of rest was found; nobody looked for all of them."""
+    """Which point of rest was found; not all of them were looked for."""
     shown = ", ".join(f"{name} = {value:.6g}" for name, value in point[:RESTING])
     more = f" and {len(point) - RESTING} more states" if len(point) > RESTING else ""
     return f"{shown}{more} (found from the start; there may be other points of rest)"

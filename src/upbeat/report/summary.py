@@ -14,28 +14,29 @@ from upbeat.trace.trace import Trace
 
 _MAX_EVENTS = 6
 _MAX_READ = 100_000
-_HEAD = ("signal", "unit", "min", "mean", "max", "final")
+HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 
 def summary(trace: Trace) -> str:
     """How the run ended, and a table with the least, mean (over time), greatest and final values."""
     check_type(trace, Trace, "trace")
-    return "\n".join([*_opening(trace), *_table(trace)])
+    return "\n".join([*opening(trace), *_table(trace)])
 
 
-def _opening(trace: Trace) -> list[str]:
+def opening(trace: Trace) -> list[str]:
+    """How the run ended, in sentences."""
     outcome = trace.outcome.value
     lines = [outcome[0].upper() + outcome[1:] + "."]
     if len(trace):
         first, last = trace.span
         facts = [f"t = {first:g} … {last:g} s"]
         if trace.steps.count:
-            facts.append(_counted(trace.steps.count, "step"))
+            facts.append(counted(trace.steps.count, "step"))
         if trace.steps.rejected:
             facts.append(f"{trace.steps.rejected:,} rejected")
         if trace.event_counts:
-            facts.append(_counted(sum(trace.event_counts.values()), "event"))
-        facts.append(_counted(len(trace), "row") + " recorded")
+            facts.append(counted(sum(trace.event_counts.values()), "event"))
+        facts.append(counted(len(trace), "row") + " recorded")
         if "wall_seconds" in trace.info:
             facts.append(_seconds(float(trace.info["wall_seconds"])))
         lines.append(", ".join(facts) + ".")
@@ -44,6 +45,7 @@ def _opening(trace: Trace) -> list[str]:
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
         lines += _between(trace)
+    lines += [f"Property {found}." for found in trace.properties.values()]
     lines += [f"Warning: {what}." for what in trace.info.get("warnings", ())]
     for event, t in trace.info.get("undefined", {}).items():
         lines.append(f"Event {event}: its condition was not a number at t = {t:.9g} s; that is never true.")
@@ -78,9 +80,9 @@ def _between(trace: Trace) -> list[str]:
     found = between_units(trace)
     if found is None:
         return []
-    seen = f"{found['predicted']:,} of {_counted(found['count'], 'event')}"
+    seen = f"{found['predicted']:,} of {counted(found['count'], 'event')}"
     if not found["predicted"]:
-        seen = f"none of {_counted(found['count'], 'event')}"
+        seen = f"none of {counted(found['count'], 'event')}"
     unknown = found["count"] - found["landed"]
     where = [f"landed within {found['landed_within']:.3g} s of the crossing"] if found["landed"] else []
     if unknown:
@@ -92,10 +94,10 @@ def _lateness(late: Lateness) -> str:
     """How well a run kept up with the clock."""
     if not late.maximum:
         return "Real time: no step was late."
-    facts = [f"{late.beyond:,} of {_counted(late.count, 'step')} more than {_seconds(late.tolerance)} late"]
+    facts = [f"{late.beyond:,} of {counted(late.count, 'step')} more than {_seconds(late.tolerance)} late"]
     facts += [f"{name} {_seconds(value)}" for name, value in _figures(late)]
     if late.skips:
-        facts.append(f"{_seconds(late.given_up)} given up in {_counted(late.skips, 'piece')}")
+        facts.append(f"{_seconds(late.given_up)} given up in {counted(late.skips, 'piece')}")
     return f"Real time: {', '.join(facts)}."
 
 
@@ -109,11 +111,12 @@ def _events(counts: Mapping[str, int]) -> str:
     texts = [f"{counts[name]:,} × {name}" for name in ordered[:_MAX_EVENTS]]
     rest = sum(counts[name] for name in ordered[_MAX_EVENTS:])
     if rest:
-        texts.append(f"{rest:,} of {_counted(len(ordered) - _MAX_EVENTS, 'other name')}")
+        texts.append(f"{rest:,} of {counted(len(ordered) - _MAX_EVENTS, 'other name')}")
     return ", ".join(texts)
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """``1 step``, ``1,000 steps``."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
@@ -130,19 +133,20 @@ def _seconds(seconds: float) -> str:
 def _table(trace: Trace) -> list[str]:
     if not (len(trace) and trace.columns):
         return []
-    rows = [_HEAD, *(_row(column, trace.summary(column.name)) for column in trace.columns)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
+    rows = [HEAD, *(row_of(column, trace.summary(column.name)) for column in trace.columns)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     if not any(row[1] for row in rows[1:]):
         widths[1] = 0
     lines = []
     for row in rows:
         left = [row[i].ljust(widths[i]) for i in (0, 1) if widths[i]]
-        right = [row[i].rjust(widths[i]) for i in range(2, len(_HEAD))]
+        right = [row[i].rjust(widths[i]) for i in range(2, len(HEAD))]
         lines.append("  ".join([*left, *right]).rstrip())
     return ["", lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
-def _row(column: Column, found: Summary | None) -> tuple[str, ...]:
+def row_of(column: Column, found: Summary | None) -> tuple[str, ...]:
+    """What a table says of a signal, under `HEAD`."""
     unit = column.unit or ""
     if found is None:
         return (column.name, unit, "–", "–", "–", "–")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from upbeat.core import measure
 from upbeat.core.abilities import Model
@@ -13,6 +13,7 @@ from upbeat.core.errors import InvalidInput, ModelError, Problems, ScenarioError
 from upbeat.core.expr import RESERVED
 from upbeat.core.names import bare, cell_names, objection_to, resolve, split
 from upbeat.core.ports import MAX_CELLS_IN_ALL, Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.connection import Connection, ScenarioOutput, connect, deliver
 from upbeat.scenario.directory import EVENTS, INPUTS, Directory, End, Unclear, Wrong, by_hand
 from upbeat.scenario.events.declared import Event, Readable, read_events
@@ -27,6 +28,9 @@ from upbeat.scenario.files.definitions import cells_of
 from upbeat.scenario.formula import formula
 from upbeat.scenario.graph import Graph
 from upbeat.units.shorthand import KEYS, check_settable, read_port, with_starts
+
+if TYPE_CHECKING:
+    from upbeat.properties.robustness import Property
 
 # ----------------------------------------------------------------------------------------------------
 # What is checked about the parts of a scenario one by one: names, models, sizes, units of measure.
@@ -232,6 +236,9 @@ class Parts:
     event_connections: tuple[EventConnection, ...] = ()
     event_outputs: tuple[EventOutput, ...] = ()
     events: tuple[Event, ...] = ()
+    properties: tuple[Property, ...] = ()
+    monitored: tuple[Property, ...] = ()
+    """Those that are watched during a run, over hidden outputs (see `upbeat.scenario.properties`)."""
 
     @property
     def all_connections(self) -> tuple[Connection | EventConnection, ...]:
@@ -253,6 +260,7 @@ class Sections(NamedTuple):
     outputs: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}
     events: object = None
+    properties: object = None
 
 
 def assemble(sections: Sections, problems: Problems, broken: Collection[str] = ()) -> Parts:
@@ -260,7 +268,7 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
 
     `broken` names units whose models could not be made: what depends on them is not complained about.
     """
-    units, connections, inputs, outputs, parameters, events = sections
+    units, connections, inputs, outputs, parameters, events, properties = sections
     check_type(units, Mapping, "units")
     check_type(parameters, Mapping, "parameters")
     check_type(connections, Iterable, "connections")
@@ -292,11 +300,18 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
         event_connections=tuple(link for link in links if isinstance(link, EventConnection)),
         event_outputs=tuple(output for output in given if isinstance(output, EventOutput)),
     )
-    if events is not None:
+    if events is not None or properties is not None:
         readable = Readable(good, own_inputs, unclear)
         readable.driven = {bare(str(target)) for target, _ in pairs}
         taken = {*readable.inputs, *(outputs if isinstance(outputs, Mapping) else ())}
-        parts = replace(parts, events=tuple(read_events(events, readable, problems, taken)))
+        if events is not None:
+            parts = replace(parts, events=tuple(read_events(events, readable, problems, taken)))
+        if properties is not None:
+            from upbeat.scenario.properties import read_properties  # which few scenarios need
+
+            taken |= {event.name for event in parts.events}
+            found = read_properties(properties, readable, parts.outputs, problems, taken)
+            parts = replace(parts, properties=tuple(found))
     check_measures(parts, problems)
     return parts
 

@@ -12,12 +12,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from upbeat.core.expr import Apply, Expr, Name, Op, substitute
 from upbeat.core.measure import MeasureError, UnknownMeasure
 from upbeat.core.ports import Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.dimensions import FACTOR, Quantity
 from upbeat.scenario.directory import INPUTS, Directory, End, Unclear, Wrong
 from upbeat.scenario.events.errors import event_for_signal

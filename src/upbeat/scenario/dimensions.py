@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from upbeat.core.expr import OPS, Apply, Expr, Lookup, Name, Number, Op, evaluate, fold, names, show
 from upbeat.core.expr.nodes import Inner, Leaf
 from upbeat.core.measure import Measure, MeasureError, conversion, is_ratio, offset_unit
+from upbeat.core.records import dataclass
 from upbeat.scenario.directory import Wrong
 
 # ----------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class Quantity:
 NUMBER = ""
 """The unit of what is a number and needs none: a truth value, a label."""
 
-_RADIAN = Measure.of("rad")
+_RADIAN = Measure(frozenset({("rad", Fraction(1))}))
 
 
 class NoUnit(Exception):

@@ -7,7 +7,6 @@ called ``port[2]`` goes before a cell.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from upbeat.core.abilities import Model
@@ -15,12 +14,13 @@ from upbeat.core.errors import suggest
 from upbeat.core.expr import Name
 from upbeat.core.names import bare, resolve, split
 from upbeat.core.ports import Causality, Port
+from upbeat.core.records import dataclass
 
 INPUTS = "inputs"
-"""The unit that drives a scenario's own inputs; nobody else may have this name."""
+"""The unit that drives a scenario's own inputs; no other may have this name."""
 
 EVENTS = "events"
-"""The unit that watches for the events of a scenario; nobody else may have this name, either."""
+"""The unit that watches for the events of a scenario; no other may have this name, either."""
 
 CONDITIONS = "conditions"
 """The unit that computes conditions of events which are Python functions, where there are any."""

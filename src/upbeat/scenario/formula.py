@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr import (
@@ -25,6 +24,7 @@ from upbeat.core.expr import (
 )
 from upbeat.core.measure import UnknownMeasure
 from upbeat.core.ports import Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.dimensions import NUMBER, NoUnit, Quantity, infer
 from upbeat.scenario.directory import Directory, Source, Unclear, Wrong
 

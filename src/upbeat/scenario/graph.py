@@ -159,7 +159,7 @@ class Graph:
 
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
       loops, the order of declaration decides; but first come the counts of what has happened inside units
-      (`Port.counts`), for the inputs whose course begins anew then.
+      (`Port.counts`), for the inputs whose trajectory begins again then.
     * `loops`: the algebraic loops (strong components), each as a cycle in the direction of the signals.
     """
 
@@ -197,6 +197,37 @@ class Graph:
             tuple(nodes[i] for i in _loop(before, group)) for group in groups if len(group) > 1
         )
 
+    def orderable(self, more: Mapping[str, Mapping[str, Collection[str]]]) -> set[str]:
+        """Of units whose outputs need `more` inputs than usual, those for which these can be known before."""
+        able = set(more)
+        while able:
+            before = self._edges({unit: more[unit] for unit in able})
+            group_of = {node: g for g, group in enumerate(components(before)) for node in group}
+            around = {
+                node.unit
+                for k, node in enumerate(self.order)
+                if node.side == "out" and node.unit in able
+                for i in before[k]
+                if self.order[i] not in self._before[node] and group_of[i] == group_of[k]
+            }
+            if not around:
+                break
+            able -= around
+        return able
+
+    def order_with(self, more: Mapping[str, Mapping[str, Collection[str]]]) -> tuple[Node, ...]:
+        """The order if outputs of units need `more` inputs than usual."""
+        return tuple(self.order[i] for group in arranged(self._edges(more)) for i in group)
+
+    def _edges(self, more: Mapping[str, Mapping[str, Collection[str]]]) -> list[set[int]]:
+        """What every node of `order` needs, if outputs of units need `more` inputs than usual."""
+        number = {node: i for i, node in enumerate(self.order)}
+        before = [{number[other] for other in self._before[node]} for node in self.order]
+        for unit, outputs in more.items():
+            for output, inputs in outputs.items():
+                before[number[Node("out", unit, output)]] |= {number[Node("in", unit, i)] for i in inputs}
+        return before
+
     def followed(self, ends: Iterable[End]) -> set[str]:
         """The units that these inputs follow: at once, or through outputs that depend directly on others."""
         waiting, seen = [Node("in", *end) for end in ends], set[Node]()
@@ -206,6 +237,16 @@ class Graph:
                 seen.add(node)
                 waiting += self._before[node]
         return {node.unit for node in seen if node.side == "out"}
+
+    def behind(self, outputs: Iterable[End]) -> set[End]:
+        """The inputs that these outputs depend on at one instant, through whatever lies between."""
+        waiting, seen = [Node("out", *end) for end in outputs], set[Node]()
+        while waiting:
+            node = waiting.pop()
+            if node not in seen:
+                seen.add(node)
+                waiting += self._before.get(node, ())
+        return {(node.unit, node.port) for node in seen if node.side == "in"}
 
     def torn(self, loop: Sequence[Node]) -> tuple[list[Node], list[Node]]:
         """A loop cut open: ports that break all its cycles when they are guessed, and the rest in order.

@@ -40,7 +40,8 @@ def with_inputs_unit(parts: Parts, signals: Signals | Mapping[str, Any]) -> Part
     def signals_of(found: Iterable[Computed]) -> tuple[Computed, ...]:
         return tuple(replace(one, cells=closed(one.cells, inputs)) for one in found)
 
-    return Parts(
+    return replace(
+        parts,
         units={INPUTS: inputs_model(inputs, signals), **parts.units},
         connections=signals_of(parts.connections),
         inputs=(),
@@ -132,8 +133,8 @@ def _with_jumps(
     for k, (t, value) in enumerate(pairs):
         after = k > 0 and pairs[k - 1][0] == t
         before = k + 1 < len(pairs) and pairs[k + 1][0] == t
-        if before and (k == 0 or not linear):
-            continue  # nobody sees it: a table begins with its first value, a held one has the second
+        if before and (k == 0 or after or not linear):
+            continue  # it is not seen: a table begins with its last value, a held one has those alone
         early = 0.0 if linear and not (after or before) else (2 if before else 1) * ROUNDED * abs(t)
         made.append((t - early, value))
     return tuple(t for t, _ in made), tuple(value for _, value in made)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model, why_fixed
+from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, Problems, check_type, suggest
 from upbeat.core.expr import Expr, Name
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port, Values
+from upbeat.core.records import dataclass
 from upbeat.scenario.assemble import Parts, Sections, assemble, check_measures, with_values
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, Directory, End, by_hand
@@ -26,8 +28,10 @@ from upbeat.units.equations.ode import Ode, equations_of
 from upbeat.units.process import bare, placed_like
 
 if TYPE_CHECKING:
+    from upbeat.properties.robustness import Property, Robustness
     from upbeat.scenario.events.declared import Event
     from upbeat.scenario.signals import Signals
+    from upbeat.trace.trace import Trace
     from upbeat.units.solving.solvers import Solver
 
 
@@ -37,11 +41,14 @@ Value = str | float | Expr | Mapping[str, Any]
 An event input also takes a table, and a list of which the first one that is present counts."""
 
 
-_DERIVED = {"graph", "ports", "kept", "_closed", "added_units", "_event_names", "_opened_by_hand"}
+_DERIVED = {
+    "graph", "ports", "kept", "_closed", "added_units", "_event_names", "_opened_by_hand",
+    "_constants", "eventful", "only_equations",
+}  # fmt: skip
 """What is computed from the rest when it is first needed."""
 
 
-class Scenario:
+class Scenario(Displayed):
     """Coupled models.
 
         Scenario(
@@ -51,12 +58,14 @@ class Scenario:
             outputs={"gap": "right.x - left.x"},
             parameters={"left.m": 2.0},
             events={"touch": {"when": "right.x <= left.x", "then": {"left.v": "right.v"}}},
+            properties={"apart": "always(left.x <= right.x)"},
         )
 
     The left side of a connection is an input, the right side an expression over outputs and the scenario's
     own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.events.links` for
     event inputs). Events are conditions between units, and what they change (see
-    `upbeat.scenario.events.declared`). An input without a connection keeps its start value. All problems
+    `upbeat.scenario.events.declared`), and properties what results should be like (see
+    `upbeat.scenario.properties`). An input without a connection keeps its start value. All problems
     are found before a `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the
     unit that was declared first goes first.
     """
@@ -70,6 +79,10 @@ class Scenario:
     event_outputs: tuple[EventOutput, ...]
     events: tuple[Event, ...]
     """Those between units, which the scenario itself watches for."""
+    properties: tuple[Property, ...]
+    """What its results should be like."""
+    monitored: tuple[Property, ...]
+    """Of one that is `watching`: the properties that its master watches, over hidden outputs."""
     name: str
     opened_inputs: tuple[Port, ...]
     origin: Origin | None
@@ -84,11 +97,14 @@ class Scenario:
         outputs: Mapping[str, Any] | None = None,
         parameters: Mapping[str, Any] | None = None,
         events: Mapping[str, Any] | None = None,
+        properties: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
         problems = Problems()
         outputs, parameters = (given if given is not None else {} for given in (outputs, parameters))
-        parts = assemble(Sections(units, connections, inputs, outputs, parameters, events), problems)
+        parts = assemble(
+            Sections(units, connections, inputs, outputs, parameters, events, properties), problems
+        )
         problems.raise_if_any(name)
         self._fill(parts, name)
 
@@ -112,6 +128,8 @@ class Scenario:
             event_connections=parts.event_connections,
             event_outputs=parts.event_outputs,
             events=parts.events,
+            properties=parts.properties,
+            monitored=parts.monitored,
             name=name,
             opened_inputs=opened,
             origin=origin,
@@ -123,6 +141,12 @@ class Scenario:
     def graph(self) -> Graph:
         """Which port depends on which at one instant."""
         return Graph(self.units, self.connections)
+
+    @cached_property
+    def only_equations(self) -> bool:
+        """Whether all units are plain equations, which are what they say: nothing is to be asked of files,
+        processes, rates of their own or scenarios inside them."""
+        return all(equations_of(model) is not None for model in self.units.values())
 
     @cached_property
     def eventful(self) -> bool:
@@ -139,12 +163,12 @@ class Scenario:
     @property
     def all_connections(self) -> tuple[Connection | EventConnection, ...]:
         """Those of signals, then those of events."""
-        return self._parts.all_connections
+        return self.parts.all_connections
 
     @property
     def all_outputs(self) -> tuple[ScenarioOutput | EventOutput, ...]:
         """The signals, then the events."""
-        return self._parts.all_outputs
+        return self.parts.all_outputs
 
     def port(self, name: str) -> Port:
         """The port ``unit.port``, or the scenario input or output `name`."""
@@ -189,22 +213,28 @@ class Scenario:
 
     def why_written(self, unit: str, parameter: str) -> str | None:
         """Why the value of a parameter stands somewhere else, too, than in its unit; None if it does not."""
-        from upbeat.scenario.events.watcher import watchers
-
         name = self._path(unit, parameter)
         if self.origin is not None and name in self.origin.fixed:
             return self.origin.fixed[name]
-        constants = {f"{u}.{port}": event.name for event in self.events for u, port in event.reads}
-        for unit_name, watcher in watchers(self.units).items():  # in a nested scenario it was nest.events
-            inside = self._path(unit_name, "").removesuffix(f"{EVENTS}.")
-            constants |= {f"{inside}{read}": event for read, event in watcher.constants}
-        if name not in constants:
+        event = self._constants.get(name)
+        if event is None:
             return None
         shown = f'outputs = {{ {parameter}_now = "{parameter}" }}'
         return (
-            f"the event '{constants[name]}' reads it as it is before the run. Give it out ({shown}), and "
+            f"the event '{event}' reads it as it is before the run. Give it out ({shown}), and "
             f"let the event read {unit}.{parameter}_now"
         )
+
+    @cached_property
+    def _constants(self) -> dict[str, str]:
+        """The parameters that events read as they are before the run, and an event that does."""
+        from upbeat.scenario.events.watcher import watchers
+
+        found = {f"{unit}.{port}": event.name for event in self.events for unit, port in event.reads}
+        for unit, watcher in watchers(self.units).items():  # in a nested scenario it was nest.events
+            inside = self._path(unit, "").removesuffix(f"{EVENTS}.")
+            found |= {f"{inside}{read}": event for read, event in watcher.constants}
+        return found
 
     def _path(self, unit: str, port: str) -> str:
         if self.origin is None:
@@ -235,7 +265,7 @@ class Scenario:
     def check_measures(self) -> None:
         """Raise a `ScenarioError` if a port has a unit of measure that does not exist."""
         problems = Problems()
-        check_measures(self._parts, problems)
+        check_measures(self.parts, problems)
         problems.raise_if_any(self.name)
 
     # ---------------------------------------------------------------- changing
@@ -246,7 +276,7 @@ class Scenario:
         for name in values:
             check_type(name, str, "the name of a value")
         problems = Problems()
-        parts = with_values(self._parts, values, problems)
+        parts = with_values(self.parts, values, problems)
         problems.raise_if_any(self.name)
         return self._with(parts)
 
@@ -256,7 +286,7 @@ class Scenario:
 
     def with_parts(self, **parts: Any) -> Scenario:
         """The same scenario with other, already checked parts (see `Parts`); for masters and tools."""
-        return self._with(replace(self._parts, **parts))
+        return self._with(replace(self.parts, **parts))
 
     def _with(self, parts: Parts) -> Scenario:
         return Scenario.from_parts(parts, self.name, self.opened_inputs, self.origin)
@@ -315,7 +345,7 @@ class Scenario:
             return self
         from upbeat.scenario.inputs_unit import with_inputs_unit
 
-        return Scenario.from_parts(with_inputs_unit(self._parts, signals or {}), self.name, self.inputs)
+        return Scenario.from_parts(with_inputs_unit(self.parts, signals or {}), self.name, self.inputs)
 
     def watched(self) -> Scenario:
         """The scenario with its events as a unit of their own: ``events``, added in front."""
@@ -323,7 +353,27 @@ class Scenario:
             return self
         from upbeat.scenario.events.watcher import with_watcher
 
-        return self._with(with_watcher(self._parts))
+        return self._with(with_watcher(self.parts))
+
+    def watching(self) -> Scenario:
+        """The scenario as it runs, with what is needed to watch those of its properties that say so."""
+        if not any(one.online for one in self.properties) or self.monitored:
+            return self
+        from upbeat.scenario.properties import closed_properties, with_monitored
+
+        return self._with(with_monitored(self.parts, closed_properties(self)))
+
+    def judged(self, trace: Trace) -> dict[str, Robustness]:
+        """By how much a trace of it has each of its properties."""
+        if not self.properties:
+            return {}
+        from upbeat.scenario.properties import judged
+
+        return judged(self, trace)
+
+    def unwatched(self) -> Scenario:
+        """The scenario whose properties are judged when a run is over, and not before."""
+        return self.with_parts(properties=tuple(replace(one, online="") for one in self.properties))
 
     def closed(self) -> Scenario:
         """The scenario with its inputs left to be set by hand; what masters make programs from."""
@@ -352,7 +402,8 @@ class Scenario:
     # ---------------------------------------------------------------- being a value
 
     @property
-    def _parts(self) -> Parts:
+    def parts(self) -> Parts:
+        """All that it consists of; for masters and tools."""
         return Parts(
             self.units,
             self.connections,
@@ -361,13 +412,15 @@ class Scenario:
             self.event_connections,
             self.event_outputs,
             self.events,
+            self.properties,
+            self.monitored,
         )
 
     def _key(self) -> tuple[Any, ...]:
         # as a list: the order of units is part of a scenario, because it settles ties
         return (
             list(self.units.items()), self.connections, self.event_connections, self.inputs, self.outputs,
-            self.event_outputs, self.events, self.name, self.origin,
+            self.event_outputs, self.events, self.properties, self.monitored, self.name, self.origin,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -420,7 +473,7 @@ class Origin:
 # Units that stop at the events of the scenario by themselves, and tell whoever watches for them.
 #
 # A unit that may *lead* gets, for each event that it has a part in, an event of its own with the same
-# conditions. What it cannot know by itself comes in as inputs, which follow their courses as all inputs do.
+# conditions. What it cannot know by itself comes in as inputs, which are approximated as all inputs are.
 # Where the unit stops, it says which event it has located, and that one happens: in all units, from one
 # snapshot, as if whoever watches had seen it.
 
@@ -463,8 +516,8 @@ def with_stops(closed: Scenario, may_lead: Callable[[str], bool]) -> Scenario:
             senders.setdefault(place, []).append(sender)
     links: list[EventConnection] = []
     for unit, watcher in looking.items():
-        models[unit] = told = linked(watcher, [event for owner, event in senders if owner == unit])
-        for event, port in told.links:
+        models[unit] = changed = linked(watcher, [event for owner, event in senders if owner == unit])
+        for event, port in changed.links:
             links.append(EventConnection(unit, port, tuple(senders[unit, event]), f"{unit}.{event}"))
     return closed.with_parts(
         units={**closed.units, **models},

@@ -3,8 +3,9 @@
 A CSV file has a column ``time`` and one per input (``force``; ``force[0]``, ``force[1]``, … for an array).
 Real inputs are interpolated linearly, all others keep the value of the last row reached; before the
 first row and after the last one the value is that of the row. Two rows of one time are a jump: at that time
-the value is that of the second one. An event input has an event in every row
-with a value, and nothing in between; its cell is empty where nothing happens.
+the value is that of the second one. Of more rows of one time the first and the last count, as in a trace.
+An event input has an event in every row with a value, and nothing in between; its cell is empty where
+nothing happens.
 
 Columns may also be named after parameters that can change during a run, and after inputs of strings that
 nothing drives (``unit.port``): these are set at the first communication point that reaches a row.
@@ -15,7 +16,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from upbeat.core.atomic import as_path, check_regular
 from upbeat.core.errors import FileProblem, InvalidInput, ModelError, cannot_read, check_type, suggest
 from upbeat.core.ports import Kind, Port, Value, Values
+from upbeat.core.records import dataclass
 
 if TYPE_CHECKING:
     from upbeat.scenario.scenario import Scenario
@@ -39,8 +40,9 @@ class Signals:
     A cell of an array input is named ``force[0]``. An enumeration takes labels or indices. An event input
     happens where its value is not None; or it has times of its own, in increasing order:
     ``{"call": {"at": [1.0, 2.5], "value": ["stop", "go"]}}``. One value stands for all of them, and an event
-    that only happens needs none. A time that is there twice is a jump. Real inputs named in `held` keep
-    their values from row to row, as all others do, instead of being interpolated.
+    that only happens needs none. A time that is there twice is a jump, so that columns of a `Trace` mean here
+    what they mean there; if it is there more often, the first and the last value count. Real inputs named in
+    `held` keep their values from row to row, as all others do, instead of being interpolated.
     """
 
     time: tuple[float, ...]
@@ -151,9 +153,6 @@ def _times(given: Iterable[float], empty: str, *, jumps: bool = False) -> tuple[
     for before, after in pairwise(times):
         if after < before or (after == before and not jumps):
             raise InvalidInput(f"the times of signals must increase, but {after:g} follows {before:g}")
-    for first, second, third in zip(times, times[1:], times[2:], strict=False):
-        if first == second == third:
-            raise InvalidInput(f"a jump has two rows of one time, but there are three of {first:g}")
     return times
 
 
@@ -246,10 +245,6 @@ def _read(
         if len(time) > 1 and time[-1] < time[-2]:
             raise FileProblem(
                 f"{path}: line {line}: the time {time[-1]:g} lies before {time[-2]:g}; sort the rows by time."
-            )
-        if len(time) > 2 and time[-1] == time[-3]:
-            raise FileProblem(
-                f"{path}: line {line}: a jump has two rows of one time, and this is a third one"
             )
     if not time:
         raise FileProblem(f"{path}: has a header, but no rows with values")

@@ -9,7 +9,6 @@ no sink looks at a value it does not need to.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.names import Labels
 from upbeat.core.plain import Fields
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 
 Cells = NDArray[np.float64]
 """A matrix (rows, 1 + columns) or one column of 8-byte cells, seen as doubles."""
@@ -183,7 +183,7 @@ class Growing:
         self._fill = end
 
     def clear(self) -> None:
-        """Begin anew, in fresh memory: views of the old one may be about."""
+        """Begin again, in fresh memory: views of the old one may be about."""
         self._data = np.empty(0, self._data.dtype)
         self._fill = 0
 

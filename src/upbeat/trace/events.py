@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, check_type, suggest
 from upbeat.core.names import Labels
 from upbeat.core.plain import Fields, same_length, shown
 from upbeat.core.ports import Kind, Value
+from upbeat.core.records import dataclass
 from upbeat.trace.columns import Cells, Column, Growing, Pool, check_strings, labels_in, labels_of
 
 # ----------------------------------------------------------------------------------------------------
@@ -46,7 +48,7 @@ class EventKind:
 
     @classmethod
     def fitting(cls, name: str, value: Any) -> EventKind:
-        """The kind of an event that nobody has described, from one payload."""
+        """The kind of an event that is not described, from one payload."""
         if value is None:
             return cls(name)
         cells = _listed(value)
@@ -378,6 +380,8 @@ class EventColumns:
     def take(self, places: range | NDArray[np.intp]) -> Self:
         """The events at these positions; a view, if they lie side by side."""
         part = type(self)(self._kinds, self.strings)
+        if not len(places):
+            return part
         starts = self.starts
         if isinstance(places, range) and places.step == 1:
             chosen = slice(places.start, max(places.start, places.stop))
@@ -468,7 +472,7 @@ class UnknownEvent(InvalidInput, KeyError):
         return str(self.args[0])
 
 
-class EventLog(EventColumns, Sequence[Occurrence]):
+class EventLog(Displayed, EventColumns, Sequence[Occurrence]):
     """Every event that fired, in order: a sequence of `Occurrence`s, kept as columns.
 
     ``log["light.lamp"]`` is the part of the log with that name; a slice is the part at these positions. Both

@@ -6,7 +6,7 @@ import enum
 import math
 from array import array as packed_array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from upbeat.core.plain import WHOLE, Fields, array, listed, same_length
 from upbeat.core.reasons import Reason, Why, as_reason
+from upbeat.core.records import dataclass
 from upbeat.trace.events import EventLog
 
 # ----------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class StepRuns(NamedTuple):
 
 _NO_RUN: tuple[float, float, Why, str] = (0.0, -1.0, "", "")
 """The size of the steps of the run that goes on, a narrow band around it, reason and block: as long as all
-sizes lie within the band, so does their mean, and nobody has to compute it."""
+sizes lie within the band, so does their mean, without computing it."""
 
 
 class StepLog:
@@ -430,7 +431,8 @@ class Ending:
     steps: StepLog = field(default_factory=StepLog)
     events: EventLog = field(default_factory=EventLog)
     info: dict[str, Any] = field(default_factory=dict)
-    """Plain values: ``engine``, ``why`` (that engine), ``wall_seconds``, ``lateness`` in real time."""
+    """Plain values: ``engine``, ``why`` (that engine), ``wall_seconds``, ``lateness`` in real time;
+    ``provenance`` (what ran: see `upbeat.engine.resume.provenance`)."""
     notes: list[str] = field(default_factory=list)
     """Complete sentences that the user should read."""
 
@@ -448,12 +450,13 @@ class Ending:
         """What `to_data` gave; `ValueError` if it is something else."""
         fields = Fields(data, "the end of the run")
         info = fields.table("info")
-        # Looked at here, so that nobody stumbles over it later.
+        # Looked at here, so that it does no harm later.
         known = fields.fields("info")
         reads = {
             "wall_seconds": known.number,
             "engine": known.text,
             "why": known.text,
+            "failure": known.text,
             "warnings": known.texts,
         }
         for name, read in reads.items():
@@ -465,5 +468,7 @@ class Ending:
                 times.number(event)
         if "lateness" in info:
             Lateness.from_data(info["lateness"])
+        if "provenance" in info:
+            known.table("provenance")
         steps = StepLog.from_data(fields.any("steps"))
         return cls(Outcome.named(fields.text("outcome")), steps, EventLog(), info, fields.texts("notes"))

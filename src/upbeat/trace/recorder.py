@@ -9,7 +9,7 @@ import threading
 import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from upbeat.core.errors import FileProblem, InvalidInput, RecordingError, RunError
 from upbeat.core.plain import Fields, same_length
 from upbeat.core.ports import Kind, Value
+from upbeat.core.records import dataclass
 from upbeat.trace.columns import TIME, Cells, Column, Pool
 from upbeat.trace.events import EventKind, EventLog, StoredEvents
 from upbeat.trace.log import Ending, Outcome, StepLog
@@ -316,6 +317,8 @@ class Recorder:
 
     Rows come in two ways: `row`, one at a time as Python values, keeping the first of every `every`;
     and `block`, a whole matrix of cells from the native engine, which has done its own thinning.
+    Where something changed at an instant, there are two rows of one time, before and after, whatever
+    `every` says; without `jumps` only the one after, as if nothing had changed there.
     `finish` adds the last row if thinning has left it out; of a run that ends before its time `close` does.
     `Trace.from_recorder` makes a trace.
 
@@ -336,11 +339,14 @@ class Recorder:
         chunk_rows: int | None = None,
         strings: list[str] | None = None,
         kinds: Sequence[EventKind] = (),
+        *,
+        jumps: bool = True,
     ) -> None:
         if every < 1:
             raise InvalidInput(f"record every 1st, 2nd, … row: 'every' must be at least 1, not {every}")
         self.columns = tuple(columns)
         self.every = every
+        self.jumps = jumps
         self.chunk_rows = chunk_rows or max(16, CHUNK_BYTES // (8 * (1 + len(self.columns))))
         self.rows = 0
         self._sink = sink
@@ -363,11 +369,14 @@ class Recorder:
         self._fresh_chunk()
         sink.begin(self.columns, tuple(kinds))
 
-    def row(self, time: float, values: Sequence[Value]) -> None:
-        """Offer the values of all columns at `time`."""
+    def row(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
+        """Offer the values of all columns at `time`, and what was `left` of what happened there, if known."""
         self._offered += 1
         with self._guard:
-            if self.every == 1 or self._offered % self.every == 1:
+            if self._jumped(left, values):
+                self._keep(time, cast(Sequence[Value], left))
+                self._keep(time, values)
+            elif self.every == 1 or self._offered % self.every == 1:
                 self._keep(time, values)
             else:
                 self._left_out = time, lambda: self._keep(time, values)
@@ -382,12 +391,16 @@ class Recorder:
 
         If the first one was left out, it comes before it, so that the jump is seen as one.
         """
-        if list(left) == list(right):
+        if not self._jumped(left, right):
             return
         with self._guard:
             if self._last_time() != time:
                 self._keep(time, left)
             self._keep(time, right)
+
+    def _jumped(self, left: Sequence[Value] | None, right: Sequence[Value]) -> bool:
+        """Whether any bit differs, as in the core: what is not a number stays what it is."""
+        return self.jumps and left is not None and self._packed(0.0, left) != self._packed(0.0, right)
 
     def _last_time(self) -> float | None:
         """The time of the last row that was kept, as far as it is known here."""
@@ -395,9 +408,11 @@ class Recorder:
             return float(self._cells[self._fill - 1, 0])
         return struct.unpack_from("=d", self._last)[0] if self._last else None
 
-    def finish(self, time: float, values: Sequence[Value]) -> None:
-        """Offer the last row of the run: it is kept unless it already is the last one."""
+    def finish(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
+        """Offer the last row of the run, as for `row`: it is kept unless it already is the last one."""
         with self._guard:
+            if self._jumped(left, values):
+                self._keep(time, cast(Sequence[Value], left))
             fill = self._fill
             self._keep(time, values, flush=False)
             size = self._row.size
@@ -410,7 +425,7 @@ class Recorder:
                 self.flush()
 
     def block(self, cells: Cells, strings: Sequence[str] | None = None) -> None:
-        """Take many rows at once: a matrix of cells, time first, which nobody else will change.
+        """Take many rows at once: a matrix of cells, time first, which is not changed any more.
 
         Texts are numbers in `strings`, which is the recorder's own pool unless given.
         """
@@ -611,10 +626,7 @@ class Recorder:
             raise RecordingError(str(problem)) from problem
 
     def _keep(self, time: float, values: Sequence[Value], flush: bool = True) -> None:
-        if self._texts:
-            values = list(values)
-            for index in self._texts:
-                values[index] = self._pool.intern(str(values[index]))
+        values = self._numbered(values)
         try:
             self._row.pack_into(self._bytes, self._fill * self._row.size, time, *values)
         except (struct.error, TypeError):
@@ -623,6 +635,22 @@ class Recorder:
         self.rows += 1
         if flush:
             self._flush_if_due()
+
+    def _packed(self, time: float, values: Sequence[Value]) -> bytes:
+        values = self._numbered(values)
+        try:
+            return self._row.pack(time, *values)
+        except (struct.error, TypeError):
+            return self._row.pack(time, *self._plain(values))
+
+    def _numbered(self, values: Sequence[Value]) -> Sequence[Value]:
+        """Texts by their numbers in the pool."""
+        if not self._texts:
+            return values
+        values = list(values)
+        for index in self._texts:
+            values[index] = self._pool.intern(str(values[index]))
+        return values
 
     def _plain(self, values: Sequence[Value]) -> list[float]:
         """Values that `struct` refuses although they fit (NumPy's booleans); or an error that says which."""

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from upbeat.core.atomic import as_path
+from upbeat.core.display import Displayed
 from upbeat.core.errors import FileProblem, InvalidInput, check_type, suggest
 from upbeat.core.plain import shown
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column, Pool, labels_of
 from upbeat.trace.events import EventLog, StoredEvents
-from upbeat.trace.extras import need
 from upbeat.trace.files.sinks import check_ours, check_suffix, load, open_file
 from upbeat.trace.log import Ending, Lateness, Outcome, StepLog
 from upbeat.trace.recorder import Arrays, Source, Statistics, Summary
 
 if TYPE_CHECKING:
+    from upbeat.judging.trust import Trust
+    from upbeat.properties.robustness import Robustness
     from upbeat.trace.recorder import Recorder
 
 _EVENTS_AT_ONCE = 1 << 15
+Side = Literal["left", "right"]
+"""Of a jump: before it or after it."""
 _KINDS = {"f": Kind.REAL, "i": Kind.INTEGER, "u": Kind.INTEGER, "b": Kind.BOOLEAN}
 
 
@@ -36,12 +41,18 @@ class UnknownSignal(InvalidInput, KeyError):
         return str(self.args[0])
 
 
-class Trace:
+class Trace(Displayed):
     """The result of a run.
 
     ``trace["left.x"]`` is one signal as a read-only NumPy array, ``trace.time`` the times of its
     rows. An array port is recorded cell by cell (``left.u[0]``, ``left.u[1]``, …), and its own name
     gives all cells side by side. ``len(trace)`` counts rows, iterating gives the names.
+
+    There is a row for each communication point, and where a value changes at an instant (by an event, a
+    discrete unit, `Run.set`) there are two of that time: the first row of a time has the values before all
+    that happened there, the last row those after it. So times never decrease, and are equal at jumps;
+    between rows of different times all is continuous, as far as the trace knows. `at` asks for one side,
+    `one_sided` leaves one row for each time.
     """
 
     def __init__(
@@ -66,6 +77,8 @@ class Trace:
         self.info: Mapping[str, Any] = ending.info
         self.notes: tuple[str, ...] = tuple(ending.notes)
         self._index = {column.name: number for number, column in enumerate((TIME, *self.columns))}
+        self.origin: Any = None
+        """The experiment that gave this, as far as that is known: not of files."""
         self._statistics = statistics
         self._decoded: dict[int, NDArray[Any]] = {}
 
@@ -101,7 +114,7 @@ class Trace:
         return cls(recorder.columns, source, ending, recorder.statistics(), events)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_decoded": {}}  # the source has them all
+        return self.__dict__ | {"_decoded": {}, "origin": None}  # the source has them all
 
     @property
     def events(self) -> EventLog:
@@ -209,12 +222,13 @@ class Trace:
         ending = Ending(self.outcome, self.steps, info=dict(self.info), notes=list(self.notes))
         return Trace(self.columns, Arrays(arrays), ending, events=events)
 
-    def at(self, t: ArrayLike, name: str | None = None) -> Any:
+    def at(self, t: ArrayLike, name: str | None = None, *, side: Side = "right") -> Any:
         """The values at `t`: reals by linear interpolation, everything else held.
 
         With a `name`, that signal's value, an array if `t` is one; without, a dict of all signals.
-        Where an event left two rows at the same time, the later one counts.
+        At a jump it is the value after it, and with ``side="left"`` the one before it.
         """
+        _check_side(side)
         try:
             when = np.asarray(t, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
@@ -224,9 +238,12 @@ class Trace:
             held = f"from {time[0]:g} to {time[-1]:g}" if len(time) else "no rows at all"
             raise InvalidInput(f"t = {t!r} lies outside the trace, which has {held}")
         left = np.searchsorted(time, when, side="right") - 1
+        if side == "left":  # the first row of that time, if it has any
+            first = np.searchsorted(time, when, side="left")
+            left = np.where(time[first] == when, first, left)
         right = np.minimum(left + 1, len(time) - 1)
         past = when - time[left]
-        part = np.divide(past, time[right] - time[left], out=np.zeros_like(when), where=right > left)
+        part = np.divide(past, time[right] - time[left], out=np.zeros_like(when), where=past > 0.0)
 
         def value(column: Column) -> Any:
             values = self[column.name]
@@ -240,6 +257,34 @@ class Trace:
         if name is not None:
             return value(self.column(name))
         return {column.name: value(column) for column in self.columns}
+
+    @property
+    def properties(self) -> Mapping[str, Robustness]:
+        """By how much this has each of the properties of its scenario, as far as that is known."""
+        scenario = getattr(self.origin, "scenario", None)
+        return {} if scenario is None else cast("Mapping[str, Robustness]", scenario.judged(self))
+
+    def trust(self, **settings: Any) -> Trust:
+        """How far this can be trusted: runs its experiment with other steps, and judges. See `up.trust`."""
+        trust: Callable[..., Trust] = import_module("upbeat").trust  # which lies above all traces
+        return trust(self, **settings)
+
+    def one_sided(self, side: Side = "right") -> Trace:
+        """The trace with one row for each time: at jumps, only the values after them, or before them.
+
+        For what wants times that increase strictly: an index of pandas or xarray, a spline.
+        """
+        _check_side(side)
+        time = self.time
+        apart = time[1:] > time[:-1]
+        keep = np.append(apart, True) if side == "right" else np.append(True, apart)
+        if keep[: len(time)].all():
+            return self
+        arrays = [self._column(number)[keep] for number in range(1 + len(self.columns))]
+        ending = Ending(self.outcome, self.steps, info=dict(self.info), notes=list(self.notes))
+        one = Trace(self.columns, Arrays(arrays), ending, events=self._events)
+        one.origin = self.origin
+        return one
 
     def chunks(self, pool: Pool, rows: int = 1 << 16) -> Iterator[Cells]:
         """The whole trace as matrices of cells, a few rows at a time; strings are numbered in `pool`."""
@@ -276,19 +321,28 @@ class Trace:
         return {name: self._column(number) for name, number in self._index.items()}
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame with ``time`` as its index."""
+        """A pandas DataFrame with ``time`` as its index, in which jumps are there twice (see `one_sided`)."""
+        from upbeat.trace.extras import need
+
         pandas = need("pandas", "pandas", "Trace.to_pandas")
         signals = self.to_numpy()
         return pandas.DataFrame(signals, index=pandas.Index(signals.pop("time"), name="time"))
 
     def to_polars(self) -> Any:
         """A polars DataFrame with ``time`` as its first column."""
+        from upbeat.trace.extras import need
+
         polars = need("polars", "polars", "Trace.to_polars")
         text = [column.name for column in self.columns if column.kind is Kind.STRING]
         return polars.DataFrame(self.to_numpy(), schema_overrides=dict.fromkeys(text, polars.String))
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset over ``time``, with the units of measure as attributes."""
+        """An xarray Dataset over ``time``, with the units of measure as attributes.
+
+        Jumps are there twice: for `sel` with a method, or `interp`, take `one_sided` before.
+        """
+        from upbeat.trace.extras import need
+
         xarray = need("xarray", "xarray", "Trace.to_xarray")
         signals = {}
         for column in self.columns:
@@ -317,6 +371,11 @@ class Trace:
         return UnknownSignal(
             f"the trace has no signal {name!r}. {suggest(str(name), self._index, 'signals')}"
         )
+
+
+def _check_side(side: Side) -> None:
+    if side not in ("left", "right"):
+        raise InvalidInput(f"side must be 'left' or 'right', not {side!r}")
 
 
 def read(path: Path | str, *, keep_last: bool = False) -> Trace:

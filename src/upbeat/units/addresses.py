@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
-from dataclasses import dataclass
 from math import inf
 from types import MappingProxyType
 from typing import Any
 
-from upbeat.core.abilities import Ability, Core, replayed, speaks_for_itself
+from upbeat.core.abilities import Ability, Core, StateAccess, replayed, speaks_for_itself
 from upbeat.core.errors import ModelError, UpbeatError, check_type, suggest
 from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.core.records import dataclass
 from upbeat.units.inputs import MAX_DEGREE
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, with_starts
 
@@ -86,7 +86,7 @@ class AddressedUnit:
         }
         room = 1 + max((port.cells for port in model.ports), default=1)  # an event's presence comes last
         self._cells = (Cell * (room * (MAX_DEGREE + 1)))()
-        # The same memory as doubles, and references made once: what ctypes would do anew in every call.
+        # The same memory as doubles, and references made once: what ctypes would do again in every call.
         self._reals = (c_double * len(self._cells)).from_buffer(self._cells)
         self._room = ctypes.cast(self._cells, POINTER(Cell))
         self._reached = c_double()
@@ -144,6 +144,11 @@ class AddressedUnit:
             raise ModelError(f"input '{port.name}' has {port.cells} cells, but was given {len(flat)} values")
         for cell, value in zip(self._cells, flat, strict=False):
             write(cell, port.kind, value)
+
+    def state_access(self) -> StateAccess:
+        """It tells of none: all right for a unit that has none."""
+        advice = "A unit in C keeps its states to itself: write it with equations (Ode, PythonOde), or make "
+        return StateAccess((), list, advice=advice + "it an FMU for model exchange.")
 
     def slope(self, output: str, input: str) -> Sequence[float]:
         """The partial derivatives of an output by an input, row by row."""

@@ -16,9 +16,7 @@ right under any communication step; `solver` says otherwise. `units` gives ports
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -26,8 +24,10 @@ from upbeat.core import measure
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Name, Number
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.converters import Converter, first_tick, formula
 from upbeat.units.discrete.model import Assignments, Discrete, Mode, Variable
+from upbeat.units.equations.data import TIME
 from upbeat.units.equations.ode import Function, Ode
 from upbeat.units.shorthand import Complaints, unwrapped
 from upbeat.units.solving.solvers import Solver
@@ -381,14 +381,27 @@ def second_order(
     )  # fmt: skip
 
 
+def rests(den: object) -> bool:
+    """Whether a transfer function with this denominator can be at rest with an input that is not 0."""
+    return isinstance(den, (list, tuple)) and bool(den) and den[-1] != 0
+
+
 def transfer_function(
-    num: Sequence[float], den: Sequence[float], *, units: Units = None, solver: AnySolver = None
+    num: Sequence[float],
+    den: Sequence[float],
+    *,
+    start: float = 0.0,
+    units: Units = None,
+    solver: AnySolver = None,
 ) -> Ode | Function:
-    """y = num(s)/den(s)·u, coefficients from the highest power down, at rest at the start.
+    """y = num(s)/den(s)·u, coefficients from the highest power down, at rest with u = `start` at the start.
 
     It must be proper: the degree of `num` at most that of `den`.
     """
     block = _Block(units, ("u", "y"))
+    first = block.number("start", start)
+    if first and not rests(den):
+        block.complaints.add("start", "it integrates, and so is at rest with u = 0 alone: leave out start")
     above, below = _stripped(block.numbers("num", num)), _stripped(block.numbers("den", den))
     if below == [0.0]:
         block.complaints.add("den", "the denominator is 0")
@@ -408,9 +421,10 @@ def transfer_function(
     # den(D) z = u and y = num(D) z, with x[i] the i-th derivative of z.
     known = [f"den[{order - i}]*x[{i}]" for i in range(order)]
     powers = [f"x[{i}]" for i in range(order)] + ["highest"]
+    rest = [0.0] * (order - 1)
     terms = [f"num[{i}]*{powers[len(above) - 1 - i]}" for i in range(len(above))]
     return Ode(
-        {"x": {"der": [*powers[1:order], "highest"]}},
+        {"x": {"der": [*powers[1:order], "highest"], "start": [first / below[-1] if first else 0.0, *rest]}},
         inputs=inputs, outputs=block.outputs(y=" + ".join(terms)), parameters=parameters,
         locals={"highest": f"(u - ({' + '.join(known)}))/den[0]"},
         solver=_solver(solver, _shortest(below)),
@@ -673,8 +687,8 @@ def transport_delay(
     """y(t) = u(t - delay), and `start` before that.
 
     u is sampled `points` times in the delay, and y runs along straight lines between the samples (with `hold`
-    it keeps each of them, which stability verdicts can follow). Every sample is a communication point: choose
-    `points` so that delay/points is the communication step, or a multiple of it.
+    it keeps each of them). Every sample is a communication point: choose `points` so that delay/points is the
+    communication step, or a multiple of it; stability verdicts then follow the line of samples.
     """
     block = _Block(units, ("u", "y"))
     length = block.positive("delay", delay)
@@ -684,12 +698,15 @@ def transport_delay(
         block.complaints.add("hold", f"hold must be true or false, not {hold!r}")
     block.done()
     cells = [f"h{i}" for i in range(n + 1)]
-    changes = (("h0", Name("u")), *((new, Name(old)) for old, new in pairwise(cells)))
-    along = f"clip((time - (k - 1)*delay/{n})/(delay/{n}), 0, 1)"
+    changes: Assignments = (("h0", Name("u")), *((new, Name(old)) for old, new in pairwise(cells)))
+    variables = dict.fromkeys(cells, first)
+    if not hold:  # a time that is remembered, not computed from k: so verdicts see that only its age counts
+        changes, variables = (*changes, ("since", Name(TIME))), {**variables, "since": 0.0}
+    along = f"clip((time - since)/(delay/{n}), 0, 1)"
     shown = f"h{n}" if hold else f"h{n} + (h{n - 1} - h{n})*{along}"
     ports = (block.port("u", _IN), block.port("y", _OUT))
     found = _clocked(
-        ports, {"delay": length}, dict.fromkeys(cells, first), changes, {"y": shown},
+        ports, {"delay": length}, variables, changes, {"y": shown},
         every=f"delay/{n}", offset="0",
     )  # fmt: skip
     given = {"delay": length, "points": points, "hold": hold or None, "start": start, "units": units}
@@ -697,7 +714,7 @@ def transport_delay(
 
 
 def pade_delay(
-    delay: float, order: int = 2, *, units: Units = None, solver: AnySolver = None
+    delay: float, order: int = 2, *, start: float = 0.0, units: Units = None, solver: AnySolver = None
 ) -> Ode | Function:
     """A delay as a transfer function (the Padé approximation of e^(-delay·s)): good for slow signals,
     smooth, and without communication points of its own."""
@@ -714,7 +731,7 @@ def pade_delay(
     ]
     below = [w * length ** (n - i) for i, w in enumerate(weights)]
     above = [w * (-1.0) ** (n - i) for i, w in enumerate(below)]
-    return transfer_function(above, below, units=units, solver=solver)
+    return transfer_function(above, below, start=start, units=units, solver=solver)
 
 
 def sample_hold(
@@ -810,8 +827,10 @@ the same."""
 def noise(
     amplitude: float, every: float, *, offset: float = 0.0, seed: int = 1, units: Units = None
 ) -> DiscreteBlock:
-    """y = u + noise: normally distributed with the standard deviation `amplitude`, drawn anew at offset +
+    """y = u + noise: normally distributed with the standard deviation `amplitude`, drawn again at offset +
     k·every. The same `seed` gives the same noise."""
+    from random import Random
+
     block = _Block(units, ("u", "y"))
     parameters = {
         "amplitude": block.not_negative("amplitude", amplitude),
@@ -827,7 +846,7 @@ def noise(
     drawn = formula(f"sqrt(-2*log(one/{_PRIME}))*cos(2*pi*other/{_PRIME})", one=following, other=second)
     found = _clocked(
         (block.port("u", _IN), block.port("y", _OUT)), parameters,
-        {"seed": float(random.Random(seed).randrange(1, _PRIME)), "drawn": 0.0},
+        {"seed": float(Random(seed).randrange(1, _PRIME)), "drawn": 0.0},
         (("seed", second), ("drawn", drawn)), {"y": "u + amplitude*drawn"},
     )  # fmt: skip
     return _discrete("noise", {**parameters, "seed": seed, "units": units}, found)

@@ -136,7 +136,7 @@ class InputTrajectories:
 
 
 def packed_size(ports: Sequence[Port]) -> int:
-    """How many numbers the courses of these inputs fill in a unit's state."""
+    """How many numbers the trajectories of these inputs fill in a unit's state."""
     return sum(2 + port.cells * (MAX_DEGREE + 1) for port in ports)
 
 

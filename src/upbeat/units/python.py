@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from keyword import iskeyword
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
-import numpy as np
-
-from upbeat.core.abilities import Ability, Unit, made
+from upbeat.core.abilities import Ability, KeptNumbers, Sampling, Unit, made
 from upbeat.core.errors import ModelError, check_type, suggest
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.model import dumps, loads
 from upbeat.units.inputs import EXACT, InputTrajectories, check_packed, packed_size
 from upbeat.units.shorthand import (
@@ -117,6 +117,8 @@ def slopes_of(result: Any, output: Port, given: Port) -> list[float]:
     That is ``{output: {input: slope}}``. The slope is a number between single values; for arrays a list of
     rows, or of all entries.
     """
+    import numpy as np  # only here: a process of one unit starts without it
+
     pair, shape = f"'{output.name}' by '{given.name}'", (output.cells, given.cells)
     try:
         slope = result[output.name][given.name]
@@ -204,7 +206,8 @@ class _Coded:
         values = tuple(float(value) for port in state for value in port.initial)
         behaviour = Behaviour(
             self.inputs, self.outputs, values, solver, convert=EXACT, deliver=_deliver,
-            parameters=self.parameters, tune=given.tune, **equations,
+            parameters=self.parameters, tune=given.tune,
+            names=tuple(name for port in state for name in cell_names(port.name, port.size)), **equations,
         )  # fmt: skip
         return ExactUnit(behaviour, start)
 
@@ -408,7 +411,7 @@ Factory = Callable[[str, float, dict[str, Signal]], Any]
 """Makes a unit from its name, the start time and the values of its parameters."""
 
 _NOT_SAMPLED = frozenset({Ability.SLOPES, Ability.EARLY_RETURN, Ability.INDICATORS})
-"""What an object may promise and nobody asks of it between two samples."""
+"""What an object may promise and is never asked for between two samples."""
 
 
 @dataclass(frozen=True)
@@ -433,6 +436,7 @@ class PythonUnit:
     ports: tuple[Port, ...]
     abilities: frozenset[Ability] = frozenset()
     sample_time: float | None = None
+    open_tokens: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -489,6 +493,11 @@ class PythonUnit:
     def sampled(self, period: float) -> PythonUnit:
         """The same model with this sample time."""
         return replace(self, sample_time=period)
+
+    def reacting(self, input: str, reactive: bool) -> PythonUnit:
+        """The same model, with an input that expects the value at the end of a step, or at its start."""
+        ports = (replace(port, reactive=reactive) if port.name == input else port for port in self.ports)
+        return replace(self, ports=tuple(ports))
 
     def _values(self) -> dict[str, Signal]:
         parameters = [port for port in self.ports if port.causality is Causality.PARAMETER]
@@ -573,19 +582,9 @@ class Sampled:
         self._held = self._shown()
 
     @property
-    def inside(self) -> Any:
-        """The unit that it runs."""
-        return self._unit
-
-    @property
     def time(self) -> float:
         """Its own time: that of the last sample or later."""
         return self._time
-
-    @property
-    def period(self) -> float:
-        """The time between two samples."""
-        return self._period
 
     def _shown(self) -> dict[str, Any]:
         """The outputs, as plain values: what the unit goes on writing into is not what it gave out."""
@@ -597,7 +596,7 @@ class Sampled:
         return cast(Signal, self._held[port])
 
     def set(self, port: str, coefficients: Sequence[Signal]) -> None:
-        """The course of an input, for the next sample to look at."""
+        """The trajectory of an input, for the next sample to look at."""
         self._trajectories.set(port, self._time, coefficients)
 
     def advance(self, t: float, to: float, early: bool = False) -> float:
@@ -632,6 +631,11 @@ class Sampled:
     def save(self) -> Any:
         """Everything, inputs included."""
         return self._time, self._count, tuple(self._trajectories.pack()), dict(self._held), self._unit.save()
+
+    def kept_numbers(self) -> KeptNumbers:
+        """What it holds, and the states of the unit inside; it counts its samples."""
+        held = tuple((3, port.name) for port in self._outputs)
+        return KeptNumbers(held, times=((1,),), sampling=Sampling(self._unit, self._period, (4,)))
 
     def restore(self, token: Any) -> None:
         """Set back to what `save` gave."""

@@ -86,7 +86,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def check_keys(entry: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse an entry with a key that nobody reads."""
+    """Refuse an entry with an unknown key."""
     known = tuple(known)
     for key in entry:
         if key not in known:
@@ -135,7 +135,7 @@ def read_port(
         description=_text(entry, "description") or "",
         event=event,
     )
-    return port if start is None else replace(port, start=port.values(start))
+    return port if start is None else port.starting(port.values(start))
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str | None:
@@ -286,7 +286,7 @@ def with_starts(ports: Iterable[Port], values: Mapping[str, Any]) -> tuple[Port,
             continue
         port = changed[name]
         if index is None:
-            changed[name] = replace(port, start=port.values(value))
+            changed[name] = port.starting(port.values(value))
         else:
             changed[name] = _with_cell(port, key, index, value)
     return tuple(changed[port.name] for port in ports)
@@ -300,7 +300,7 @@ def _with_cell(port: Port, key: str, index: int, value: object) -> Port:
         raise ModelError(f"there is no '{key}': '{port.name}' {have}")
     start = list(port.initial)
     start[index] = port.value(value, key)
-    return replace(port, start=tuple(start))
+    return port.starting(tuple(start))
 
 
 def check_settable(values: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isnan
-from typing import Any
+from typing import Any, TypeAlias
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError
+from upbeat.core.names import ADAPTED
 from upbeat.core.ports import Causality, Port, Signal, Value
+from upbeat.core.records import dataclass
+from upbeat.units.inputs import packed_size
 from upbeat.units.python import Sampled, check_sampled
 from upbeat.units.shorthand import Complaints, unwrapped
+from upbeat.units.solving.unit import SolvedUnit
 
 # ----------------------------------------------------------------------------------------------------
 # A rate of its own.
@@ -53,7 +57,10 @@ class Resampled:
 
     def instantiate(self, name: str, start: float) -> Any:
         """A unit, in its start state."""
-        return Sampled(self.model.instantiate(name, start), self.ports, float(self.every), start)
+        unit: Any = self.model.instantiate(name, start)
+        if type(unit) is SolvedUnit:
+            unit = Stepped(unit, [p for p in self.ports if p.causality is Causality.INPUT])
+        return Sampled(unit, self.ports, float(self.every), start)
 
     @property
     def remembers(self) -> tuple[str, ...]:
@@ -63,7 +70,7 @@ class Resampled:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Resampled:
         """The same with other values of the model."""
-        return replace(self, model=self.model.with_values(values))
+        return replace(self, model=self.model.with_values(_of_inside(self.model, values)))
 
     @property
     def adapts(self) -> tuple[Model, str]:
@@ -73,6 +80,60 @@ class Resampled:
     def around(self, model: Model) -> Resampled:
         """The same around another model."""
         return self if model is self.model else replace(self, model=model)
+
+
+class Stepped:
+    """A solved unit whose inputs are held over every step: what it remembers is its time, its states and
+    these values, and not when they were given, which would look like one more state."""
+
+    def __init__(self, unit: SolvedUnit, inputs: Sequence[Port]) -> None:
+        self._unit, self._inputs = unit, tuple(inputs)
+        self.get, self.set, self.advance = unit.get, unit.set, unit.advance
+
+    def save(self) -> tuple[Any, ...]:
+        """Time and states, then the cells of inputs."""
+        token = self._unit.save()
+        at = len(token) - packed_size(self._inputs)
+        found = list(token[:at])
+        for port in self._inputs:
+            found += token[at + 2 : at + 2 + port.cells]
+            at += packed_size([port])
+        return tuple(found)
+
+    def _whole(self, token: Sequence[Any]) -> tuple[Any, ...]:
+        """The token of the unit itself."""
+        at = len(token) - sum(port.cells for port in self._inputs)
+        found = list(token[:at])
+        for port in self._inputs:
+            rest = packed_size([port]) - 2 - port.cells
+            found += (token[0], 1.0, *token[at : at + port.cells], *(0.0,) * rest)
+            at += port.cells
+        return tuple(found)
+
+    def restore(self, token: tuple[Any, ...]) -> None:
+        """Set back to what `save` gave."""
+        self._unit.restore(self._whole(token))
+
+    def to_bytes(self, token: tuple[Any, ...]) -> bytes:
+        """Those of the unit itself."""
+        return self._unit.to_bytes(self._whole(token))
+
+    def from_bytes(self, data: bytes) -> tuple[Any, ...]:
+        """The token that `to_bytes` was given."""
+        kept = self._unit.save()
+        self._unit.restore(self._unit.from_bytes(data))
+        found = self.save()
+        self._unit.restore(kept)
+        return found
+
+
+Values: TypeAlias = Mapping[str, Value | Sequence[Value]]
+
+
+def _of_inside(model: Model, values: Values) -> Values:
+    """Values of the unit inside by the names that it knows: ``unit.T``, the whole way, is ``T``."""
+    nested = any(port.name.startswith(f"{ADAPTED}.") for port in model.ports)
+    return values if nested else {name.removeprefix(f"{ADAPTED}."): x for name, x in values.items()}
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -108,7 +169,7 @@ class Replayed:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Replayed:
         """The same with other values of the model."""
-        return Replayed(self.model.with_values(values))
+        return Replayed(self.model.with_values(_of_inside(self.model, values)))
 
     @property
     def adapts(self) -> tuple[Model, str]:

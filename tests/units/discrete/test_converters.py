@@ -194,7 +194,10 @@ def test_a_signal_sampled_and_held_again(engine: str) -> None:
     samples = [0 * 0.3, 1 * 0.3, 2 * 0.3, 3 * 0.3]
     assert trace.events.times("sampler.event").tolist() == samples
     assert trace.events.values("sampler.event").tolist() == pytest.approx(samples, abs=1e-12)
-    for t, value in zip(trace.time, trace["held.value"], strict=True):
-        assert value == pytest.approx(max(s for s in samples if s <= t), abs=1e-12)
+    for t in trace.time:
+        after = max(s for s in samples if s <= t)
+        before = max([s for s in samples if s < t], default=-1.0) if t in samples else after
+        assert trace.at(t, "held.value") == pytest.approx(after, abs=1e-12)
+        assert trace.at(t, "held.value", side="left") == pytest.approx(before, abs=1e-12)
     assert trace.events.times("high.above").tolist() == [0.6], "the first communication point beyond 0.5"
     assert trace.events.times("edge.rise").tolist() == [3 * 0.3]

@@ -327,7 +327,9 @@ def unit(fmu, solver, kind=PackableFmuUnit, more=()):
     instance.native.instantiate("pretended", "", "", True, False, False, False, False, [])
     layout = Layout(fmu.ports, fmu.description.by_name)
     ports = (*fmu.ports, *more)
-    model = SimpleNamespace(interface=fmu.interface, layout=layout, ports=ports, effective_solver=solver)
+    model = SimpleNamespace(
+        interface=fmu.interface, layout=layout, ports=ports, step=0.0, effective_solver=solver
+    )
     made = kind(unit_of(instance, model, 0.0, lambda: None), ports, layout, instance)
     made.fmu = fmu
     return made

@@ -463,7 +463,7 @@ def test_indicators():
 
 def test_an_fmu_is_asked_once_for_all_indicators():
     fake = Pretended([2.0], lambda self: [-1.0], lambda self: [self.x[0], 3 * self.x[0] + self.u["u"]])
-    ports = shown(("z0", "z1"))
+    ports = shown(("z0", "z1"), 0)
     unit = pretended.unit(fake, DormandPrince(1e-9, 1e-11), more=(*ports, EVENTS))
 
     def look():

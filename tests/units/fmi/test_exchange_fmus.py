@@ -146,7 +146,7 @@ def test_coupled_systems_have_the_same_bits(
         {"a": one, "b": one.with_values({"a": -0.5, "b": -0.4, "x": 3.0})},
         connections={"a.u": "b.y", "b.u": "a.y"},
     )
-    trace = same(scenario, pace=0.02, until=1.0, inputs=inputs, coupling=coupling)
+    trace = same(scenario, pace=0.05, until=1.0, inputs=inputs, coupling=coupling)
     # x' = A x with A = [[-2, 3], [-1.2, -0.5]]
     matrix = np.array([[-2.0, 3.0], [-1.2, -0.5]])
     values, vectors = np.linalg.eig(matrix)
@@ -209,7 +209,7 @@ def test_states_travel_between_the_engines(fmu: Made, version: int, solver: Solv
     relay = exchange(fmu("relay", version), solver)
     ball = exchange(fmu("ball", version), solver)
     scenario = up.Scenario({"ball": ball, "relay": relay}, connections={"relay.u": "ball.h"})
-    settings: dict[str, Any] = {"pace": 0.05, "until": 2.0, "inputs": up.Linear()}
+    settings: dict[str, Any] = {"pace": 0.05, "until": 1.2, "inputs": up.Linear()}
     whole = same(scenario, **settings)
     for first, second in (("interpret", "native"), ("native", "interpret")):
         path = tmp_path / first

@@ -6,13 +6,15 @@ from tools.evidence.claim import Claim, ratio
 
 ANATOMY = "benchmarks/anatomy.py"
 FUNCTIONS = (
-    "Reading equations passes 142 functions, writing the program 119, the engine 120, the scenario 71. What "
-    "a file does not say is not passed any more."
+    "126 in `master`, 121 in `engine`, 91 in `core`, 89 in `scenario`, 76 in `units`: one for each thing "
+    "that is read, checked or written; 50 of them say in the result file where it comes from. What a "
+    "scenario does not have (processes, nests, events, rates of inputs) is not passed."
 )
 MODULES = "A command loads every coupling and pace, and adaptations."
 AGAIN = (
-    "A median on two cores at a load of 12 to 15; the quickest of 1,500 such runs took 0.25 ms. What is left "
-    "is a scenario, a run and a trace in Python: nothing is planned, lowered or compiled again."
+    "CPU time at a load of 15 on two cores, where the code before took 0.54 ms in turns with it; the "
+    "quickest runs took 0.23 ms (0.30 ms). What is left is a scenario, a run and a trace in Python: nothing "
+    "is planned, lowered or compiled again."
 )
 
 CLAIMS = (

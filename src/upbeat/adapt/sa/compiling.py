@@ -2,7 +2,7 @@
 
 Variables keep their names where they can. A parameter that says how often a loop goes round is a constant: it
 is changed in the file, or where the file is read (`parameters`), not later. ``return x`` with an x that is
-less than H means that the step is made anew with the size x.
+less than H means that the step is made again with the size x.
 """
 
 from __future__ import annotations
@@ -411,6 +411,12 @@ class _Compiler:
             found.append(core.Rule(first, second, self._expr(rule.condition)))
         return tuple(found)
 
+    def _place(self, one: Assign) -> str:
+        """Where an assignment is written, if it is one of the text."""
+        line = one.at.line or one.target.at.line
+        file = f" of {Path(self.it.source).name}" if self.it.source else ""
+        return f"line {line}{file}" if line else ""
+
     # ------------------------------------------------------------------ statements
 
     def _block(self, found: Iterable[Statement]) -> Iterator[core.Statement]:
@@ -431,7 +437,7 @@ class _Compiler:
                         yield core.NextStep(unit, name)
                     case _:
                         yield from self._before(value)
-                        yield core.Assign(name, self._expr(value))
+                        yield core.Assign(name, self._expr(value), at=self._place(one))
             case If(condition=condition, then=then, otherwise=otherwise):
                 yield from self._before(condition)
                 made = self._expr(condition)

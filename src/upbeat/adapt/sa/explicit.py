@@ -982,7 +982,7 @@ class _Reduction:
         return [rule]
 
     def crossing(self, one: Binary, near: Crossing) -> Expr:
-        """Listing 7.6: the step is made anew so that it ends where the level is met."""
+        """Listing 7.6: the step is made again so that it ends where the level is met."""
         number = 1 + sum(name.startswith("crossed_") for name in self.kinds)
         crossed, was = Ref(f"crossed_{number}"), Ref(f"before_{number}")
         level, value = one.right, one.left
@@ -2047,7 +2047,7 @@ class Progress:
             return
         for unit, (low, high) in known.gone.items():
             hint = f"Write do_step({unit}, t, H); once, or parts that make up the step."
-            if low > 1.0 + _NEAR:  # less than H may be returned: then the step is made anew
+            if low > 1.0 + _NEAR:  # less than H may be returned: then the step is made again
                 what = f"'{unit}' has been brought beyond the end of the step {where}"
                 self.wrong.append((at, f"{what}: by {low:g}*H", hint))
             elif low > 0.0 and high < size[0] - _NEAR:
@@ -2109,7 +2109,7 @@ class Progress:
         return _ANY
 
     def _constant(self, expr: Expr) -> float | None:
-        """Of numbers, and of parameters that nobody can change later."""
+        """Of numbers, and of parameters that cannot be changed later."""
         if any(isinstance(e, Ref) and e.name not in self.fixed for e in expressions(expr)):
             return None
         return constant(expr, self.it)

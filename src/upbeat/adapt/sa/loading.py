@@ -17,7 +17,7 @@ MAX_FILES = 100
 
 Ports = tuple[tuple[Port, ...], tuple[Port, ...]]
 Look = Callable[[Inner, tuple[str, ...]], Ports | None]
-"""Inputs and outputs of a unit inside, and inside of which others it is; None if nobody knows them."""
+"""Inputs and outputs of a unit inside, and inside of which others it is; None if that is not known them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ between ports and between declarations may be left out, as the printed listings 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -299,6 +300,10 @@ def _syntax(error: Any, text: str, parser: Lark) -> Problem:
         words = [text.strip("'") for text in texts.values() if text.strip("'").isalpha()]
         near = suggest(str(token), words) if words and str(token).isidentifier() else ""
         hint = near if near.startswith("Did you mean") else ""
+    lines = text.split("\n")
+    before = lines[place.line - 1][: place.column - 1] if 0 < place.line <= len(lines) else ""
+    if re.search(r"\b(while|do|repeat)\b[^;{}]*$", before):
+        hint = "Loops have a fixed number of rounds, and may be left: for (var i in 0 .. 10) { … break; }."
     return bad(place, f"{found} cannot stand here; expected {_choice(names, texts)}", hint)
 
 

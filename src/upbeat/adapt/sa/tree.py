@@ -145,7 +145,7 @@ class Break(Placed):
 
 @dataclass(frozen=True, slots=True)
 class Do(Placed):
-    """A call whose value nobody needs."""
+    """A call whose value is not needed."""
 
     call: Call
 

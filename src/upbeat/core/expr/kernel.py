@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import field
+from functools import cached_property, lru_cache
 
 from upbeat.core.errors import ExpressionError, suggest
 from upbeat.core.expr.nodes import (
@@ -22,6 +22,7 @@ from upbeat.core.expr.nodes import (
 )
 from upbeat.core.expr.operations import HELPERS, IMPLEMENTATION, LOOKUP1, LOOKUP2, OPS, Op
 from upbeat.core.expr.tables import Table, Table1
+from upbeat.core.records import dataclass
 
 # ----------------------------------------------------------------------------------------------------
 # The value of an expression, by the shortest road: one walk over its nodes. The reference for `Kernel`.
@@ -85,6 +86,7 @@ class Kernel:
             object.__setattr__(self, name, value)
 
     @classmethod
+    @lru_cache(maxsize=2000)  # programs are full of the same expressions, and are built again and again
     def over_cells(cls, outputs: tuple[Expr, ...]) -> Kernel:
         """A kernel whose inputs are the register cells that `outputs` use, in rising order."""
         return cls(

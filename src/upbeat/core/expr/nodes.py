@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from upbeat.core.expr.operations import IMPLEMENTATION, Op
 from upbeat.core.expr.tables import Table
+from upbeat.core.records import dataclass
 
 V = TypeVar("V")
 
@@ -205,9 +206,11 @@ def lift(value: Node | float) -> Expr:
 
 def with_args(node: Inner, args: Sequence[Expr]) -> Inner:
     """The same operation or table on other arguments; the same node if they are the same."""
-    if all(new is old for new, old in zip(args, node.args, strict=True)):
-        return node
-    return Apply(node.op, tuple(args)) if isinstance(node, Apply) else Lookup(node.table, tuple(args))
+    for new, old in zip(args, node.args, strict=True):
+        if new is not old:
+            made = tuple(args)
+            return Apply(node.op, made) if isinstance(node, Apply) else Lookup(node.table, made)
+    return node
 
 
 def ordered(roots: Iterable[Expr]) -> list[Expr]:
@@ -237,13 +240,19 @@ def fold(expr: Expr, leaf: Callable[[Leaf], V], inner: Callable[[Inner, list[V]]
 def fold_all(
     roots: Sequence[Expr], leaf: Callable[[Leaf], V], inner: Callable[[Inner, list[V]], V]
 ) -> list[V]:
-    """`fold` for several expressions that share parts: each part is visited once."""
+    """`fold` for several expressions that share parts: each part is visited once, as in `ordered`."""
     values: dict[int, V] = {}
-    for node in ordered(roots):
-        if isinstance(node, (Apply, Lookup)):
+    stack: list[Any] = [*reversed(roots)]
+    while stack:
+        node = stack.pop()
+        if node is None:  # what follows on the stack has the values of its arguments
+            node = stack.pop()
             values[id(node)] = inner(node, [values[id(arg)] for arg in node.args])
-        else:
-            values[id(node)] = leaf(node)
+        elif id(node) not in values:
+            if args := node.args:
+                stack += (node, None, *args[::-1])
+            else:
+                values[id(node)] = leaf(node)
     return [values[id(root)] for root in roots]
 
 

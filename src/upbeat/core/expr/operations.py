@@ -28,10 +28,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 
 # ----------------------------------------------------------------------------------------------------
 # IEEE arithmetic in Python: where Python raises, these return the inf or NaN that C would.

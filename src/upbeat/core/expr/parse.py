@@ -192,10 +192,12 @@ def parse(
         raise ExpressionError(f"an expression is a text, not {text!r}")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the expression has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return _Parser(text, tables or {}, enums or {}).whole()
+    return Parser(text, tables or {}, enums or {}).whole()
 
 
-class _Parser:
+class Parser:
+    """Reads one text; languages on top of expressions extend it."""
+
     def __init__(self, text: str, tables: Mapping[str, Table], enums: Mapping[str, Sequence[str]]) -> None:
         self.text = text
         self.tables = tables

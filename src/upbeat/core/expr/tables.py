@@ -19,12 +19,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
 from upbeat.core.errors import ExpressionError
+from upbeat.core.records import dataclass
 
 Extrapolate = Literal["constant", "linear"]
 Floats = tuple[float, ...]

@@ -48,10 +48,15 @@ def read_experiment(
     values: Mapping[str, Any],
     allow_python: bool,
     writing: bool,
+    text: str | None = None,
 ) -> Experiment:
-    """As `load`; with `writing` it also is a problem if the results cannot go where they should."""
+    """As `load`; with `writing` it also is a problem if the results cannot go where they should.
+
+    A `text` is read in place of what is in a scenario file.
+    """
     path = as_path(path)
-    made = _read(path, settings, values=values, allow_python=allow_python, writing=writing)
+    made = _read(path, settings, values=values, allow_python=allow_python, writing=writing, text=text)
+    made = made.with_(file=path.absolute())
     if made.cores == 1:
         return made
     from upbeat.engine.parallel.cores import usable
@@ -67,6 +72,7 @@ def _read(
     values: Mapping[str, Any],
     allow_python: bool,
     writing: bool,
+    text: str | None,
 ) -> Experiment:
     if is_fmu(path):
         from upbeat.engine.formats.fmus import fmu_experiment
@@ -81,8 +87,19 @@ def _read(
     def also(file: ScenarioFile, problems: Problems) -> None:
         made.append(completed(file, settings, problems, writing=writing))
 
-    nest = nesting(Path(path), allow_python)
-    read_scenario(Path(path), allow_python=allow_python, values=values, also=also, nest=nest)
+    file, nest = Path(path), nesting(Path(path), allow_python)
+    if text is None:
+        read_scenario(file, allow_python=allow_python, values=values, also=also, nest=nest)
+    else:
+        files.read_text(
+            text,
+            source=str(path),
+            allow_python=allow_python,
+            values=values,
+            folder=file.parent,
+            also=also,
+            nest=nest,
+        )
     return made[0]
 
 
@@ -156,6 +173,8 @@ def file_of(experiment: Experiment) -> ScenarioFile:
         record["signals"] = list(experiment.record)
     if experiment.every != 1:
         record["every"] = experiment.every
+    if not experiment.jumps:
+        record["jumps"] = False
     if experiment.out is not None:
         record["out"] = str(experiment.out)
     return ScenarioFile(scenario=experiment.scenario, master=master, run=run, record=record)

@@ -6,16 +6,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import FileProblem, InvalidInput, Problem, Problems, ScenarioError, suggest
 from upbeat.core.expr.parse import written
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nesting.model import Nested
 from upbeat.engine.settings import Tables, checked_fields, outside_files
@@ -102,13 +103,13 @@ class Driven:
 # ----------------------------------------------------------------------------------------------------
 
 STEPS = 1000
-"""So many steps there are to a run if nobody says how long one is."""
+"""So many steps there are to a run if it is not said how long one is."""
 DEFAULT_STOP = 1.0
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """An experiment, and sentences about what was chosen because nobody said it."""
+    """An experiment, and sentences about what was chosen because it was not given."""
 
     experiment: Experiment
     notes: tuple[str, ...]
@@ -327,8 +328,8 @@ def talking(scenario: Scenario) -> Scenario:
 
 
 def _talking(model: Model) -> Model:
-    if isinstance(model, Fmu):
-        return model.with_logging(model.logging or True)
+    if isinstance(model, FromFile):
+        return model.talking()
     if (plain := bare(model)) is not model:
         inner = _talking(plain)
         return model if inner is plain else placed_like(model, inner)

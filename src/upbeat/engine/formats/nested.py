@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, Problems, suggest
+from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.adapted import adapted, taken_apart
 from upbeat.engine.nesting.model import Nested
@@ -135,8 +135,16 @@ def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
         inner, given = apart
         return {**(nested_table(name, inner, path) or table_of(name, inner)), ADAPT: given}
     if isinstance(model, Nested) and model.adaptation is not None:
+        from upbeat.engine.formats.sa import sa_table  # few scenarios have any
+
+        def inside(unit: str, one: Model) -> Mapping[str, Any]:
+            return nested_table(f"{name}.{unit}", one, path) or table_of(unit, one)
+
+        made = sa_table(model, path.parent, inside)
+        if made is not None:
+            return made
         raise InvalidInput(
-            f"the adapted unit '{name}' cannot be written: it was made in Python, or of a .sa file"
+            f"the adapted unit '{name}' cannot be written: it was made in Python. Write it as a .sa file"
         )
     if type(model) is not Nested:
         return None
@@ -157,7 +165,7 @@ def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
 
 
 def _nests(path: Path, name: str, beside: Path) -> bool:
-    """Whether the file that is there now nests `beside`: then both are written anew."""
+    """Whether the file that is there now nests `beside`: then both are written again."""
     try:
         unit = tomllib.loads(path.read_text(encoding="utf-8"))["units"][name]
         return bool(unit["scenario"] == beside.name)

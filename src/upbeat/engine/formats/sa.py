@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from upbeat.adapt.sa.compiling import adaptation_of
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, check_type
 from upbeat.engine.nesting.model import Nested, adapted
+from upbeat.scenario.files.fmu_models import path_from
 
 
 def read_sa(
@@ -31,8 +32,26 @@ def read_sa(
     check_type(file, (str, Path), "file")
     check_type(units or {}, Mapping, "units")
     check_type(parameters or {}, Mapping, "parameters")
-    made = adaptation_of(file, dict(units or {}), adapted, name=adaptation, parameters=parameters)
-    return adapted(made)
+    inner, chosen = dict(units or {}), dict(parameters or {})
+    made = adapted(adaptation_of(file, inner, adapted, name=adaptation, parameters=chosen))
+    return made.read_from(
+        {"sa": Path(file).resolve(), "units": inner, "adaptation": adaptation, "parameters": chosen}
+    )
+
+
+def sa_table(
+    model: Nested, folder: Path, table_of: Callable[[str, Model], Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """The table of a `.sa` unit in a file in `folder`; `table_of` makes those of the units inside. None if it
+    was not read from a `.sa` file."""
+    if model.table is None:
+        return None
+    table = dict(model.table)
+    file = path_from(Path(table["sa"]), folder.resolve())
+    units = {name: dict(table_of(name, inner)) for name, inner in table["units"].items()}
+    found = {"sa": file, "units": units, "parameters": table["parameters"]}
+    found["adaptation"] = table["adaptation"]
+    return {key: value for key, value in found.items() if value}
 
 
 def sa_model(table: Mapping[str, Any], folder: Path | None) -> Nested:

@@ -69,7 +69,7 @@ def system_file(
 
 
 def with_default_step(imported: Imported, settings: Mapping[str, Any]) -> ScenarioFile:
-    """The file with a step, if nobody says how long one is."""
+    """The file with a step, if it is not said how long one is."""
     file = imported.file
     if {"step", "pace"} & file.master.keys() or settings.get("step") or settings.get("pace"):
         return file

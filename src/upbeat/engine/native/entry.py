@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from upbeat.core.abilities import Model, Native, Unit
 from upbeat.core.expr import Kernel, Table, Table1
 from upbeat.core.ports import Causality, Port
+from upbeat.core.records import dataclass
 from upbeat.engine.native.errors import Names
 from upbeat.engine.native.lower import KINDS, Tables, lower, slopes_asked
 from upbeat.master.program import Program
@@ -42,7 +42,7 @@ class Inside:
         found = []
         for port in self.ports:
             if port.causality is Causality.PARAMETER and port.name not in self.inputs:
-                found.append((-1, self.program.now, port.cells))  # written into the program: nobody sets it
+                found.append((-1, self.program.now, port.cells))  # written into the program: it is never set
             elif port.causality is not Causality.OUTPUT:
                 unit, inner = self.inputs[port.name]
                 number = [p.name for p in self.models[unit].ports].index(inner.name)

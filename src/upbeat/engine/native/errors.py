@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from upbeat.core.errors import FAULTS, EndRequest, ModelError, RunError, StepError, UnitError
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.core.reasons import EXPECTED, STOPPED, Reason
+from upbeat.core.records import dataclass
 from upbeat.engine.loop import MAX_RETRIES
 from upbeat.engine.machine import (
     NO_SLOPES,

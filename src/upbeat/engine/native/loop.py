@@ -37,19 +37,20 @@ class NativeLoop(Loop):
         self._strings = machine.strings
         self._note_strings = machine.note_strings
         self._shapes = machine.tables.events
-        self._core = machine.loop(
-            None if recorder is None else selection.cells, 1 if recorder is None else recorder.every
-        )
+        if recorder is None:
+            self._core = machine.loop(None)
+        else:
+            self._core = machine.loop(selection.cells, recorder.every, jumps=recorder.jumps)
         self._guard = threading.Lock()
         self._filling: Chunk | None = None  # the chunk of the stretch under way
         self._saved = 0  # how many of its rows are safe already
 
     def begin(self) -> None:
-        chunk = self._chunk(1)
+        chunk = self._chunk(2)  # for a jump
         self._take(chunk, self._core.begin(chunk, self.limit))
 
     def step(self) -> None:
-        chunk = self._chunk(1)
+        chunk = self._chunk(2)
         self._take(chunk, self._core.run(chunk, self.limit, FOREVER, max_steps=1))
 
     def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
@@ -80,6 +81,7 @@ class NativeLoop(Loop):
     def _take(self, chunk: Chunk | None, done: Batch) -> None:
         """Take over what the core has done, also if it failed in the end."""
         self.time = done.time
+        self._look_for_end()
         self.steps.extend(done.steps)
         if len(done.events.codes) and self._recorder is not None:
             fired, more = done.events.decoded(self._details, self._shapes)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from upbeat.core.expr import Cell, Expr, Kernel, Number, cells
 from upbeat.core.expr.nodes import Leaf, fold, with_args
 from upbeat.core.ports import Kind, Port, Value
 from upbeat.core.reasons import LANDED, Reason
-from upbeat.engine.schedule import Schedule
+from upbeat.core.records import dataclass
 from upbeat.master.program import (
     Advance,
     Block,
@@ -42,6 +43,10 @@ from upbeat.master.program import (
     Set,
     Slope,
 )
+from upbeat.units.equations.lowered import BY_TIME
+
+if TYPE_CHECKING:
+    from upbeat.engine.schedule import Schedule
 
 # ----------------------------------------------------------------------------------------------------
 # A program as flat tables of numbers: what the native core reads (native/src/program.hpp).
@@ -94,7 +99,8 @@ class Tables:
     """A lowered program: what the core reads, and (from `strings` to `origins`) what gives its numbers names.
 
     `start_block` and `instant_block` are numbers of blocks, or -1 if there is nothing in them; `due` is the
-    cell of the next known event, or -1; `stops` that of who has ended a step, or -1; `budget` the first
+    cell of the next known event, or -1; `stops` that of who has ended a step, or -1; `ends` that of
+    whether the run is over, or -1; `budget` the first
     of the two of the budget of events, or -1, and `chatter` what to say when it is spent. `events` has the
     kind of each event's value and its number of cells, 0 if it has no value. `calls` are the functions that
     `CALL` names, and `pacing` is what `pace` was made of.
@@ -113,6 +119,7 @@ class Tables:
     next: int
     due: int
     stops: int
+    ends: int
     stop_reasons: tuple[Reason, ...]
     budget: int
     chatter: Budget | None
@@ -127,6 +134,7 @@ class Tables:
     pace: PaceTable | None
     calls: list[Callable[..., None]]
     pacing: Pacing | None
+    takes_inputs: bool
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -184,9 +192,10 @@ class Rows:
                 self.compute(pending)
                 self.copy(let)
                 continue
-            if any(cell in pending and layout.of(cell).kind is not Kind.REAL for cell in cells(value)):
+            read = pending.keys() & cells(value) if pending else ()
+            if any(layout.of(cell).kind is not Kind.REAL for cell in read):
                 self.compute(pending)
-            pending[let.to] = _with_cells(value, pending)
+            pending[let.to] = _with_cells(value, pending) if read else value
         self.compute(pending)
 
     def compute(self, pending: dict[int, Expr]) -> None:
@@ -209,9 +218,6 @@ class Rows:
 
 
 def _with_cells(value: Expr, known: Mapping[int, Expr]) -> Expr:
-    if not known:
-        return value
-
     def leaf(node: Leaf) -> Expr:
         return known.get(node.index, node) if isinstance(node, Cell) else node
 
@@ -269,6 +275,7 @@ def lower(
         next=program.next,
         due=-1 if program.due is None else program.due,
         stops=-1 if program.stops is None else program.stops.register,
+        ends=-1 if program.ends is None else program.ends,
         stop_reasons=program.stop_reasons,
         budget=-1 if program.budget is None else program.budget.register,
         chatter=program.budget,
@@ -283,6 +290,7 @@ def lower(
         pace=None if program.pace is None else _pace(program.pace, blocks),
         calls=lowering.calls,
         pacing=program.pace,
+        takes_inputs=program.takes_inputs,
     )
 
 
@@ -388,8 +396,9 @@ class _Lowering:
                 self.calls.append(partial(called, what))
                 self.to.emit(instruction, Code.CALL, len(self.calls) - 1)
             case Slope(unit, output, given, to):
-                count = self.port(unit, output, (to,)).cells * self.port(unit, given, (to,)).cells
-                numbers = self._numbers[unit][output], self._numbers[unit][given]
+                self.port(unit, output, (to,))
+                numbers = self._numbers[unit][output], self._numbers[unit].get(given, BY_TIME)
+                count = instruction.cells(self._ports)
                 self.to.emit(instruction, Code.SLOPE, self._units[unit], *numbers, to, count)
             case Due(unit, to):
                 self.to.emit(instruction, Code.DUE, self._units[unit], to)

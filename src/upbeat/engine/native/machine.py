@@ -7,7 +7,6 @@ import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
@@ -20,18 +19,19 @@ from upbeat.core.errors import FAULTS, MissingExtra, RunError, StepError, UnitEr
 from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Kind, Signal, Value
 from upbeat.core.reasons import KNOWN, Reason
+from upbeat.core.records import dataclass
 from upbeat.engine.machine import Fired, close_all, nested_cell, text_of
 from upbeat.engine.native.entry import Entry, names_of
 from upbeat.engine.native.errors import CLOSED, CoreError, FiredColumns, Names, Raw, blame, not_taken
 from upbeat.engine.native.lower import KINDS, Tables, lower, port_numbers, slopes_asked
 from upbeat.engine.packing import Packing
-from upbeat.engine.schedule import Schedule
 from upbeat.master.program import Program
 from upbeat.trace.log import RUNS, StepRuns
 from upbeat.units.solving.integrate import SolverStatistics
 
 if TYPE_CHECKING:
     from upbeat import _native
+    from upbeat.engine.schedule import Schedule
 
 # ----------------------------------------------------------------------------------------------------
 # The loop in the native core, as Python sees it: asked to go on, it comes back with what it has done.
@@ -298,6 +298,15 @@ class Machine:
         """The program as the core sees it."""
         return self._tables
 
+    @property
+    def core(self) -> _native.Machine:
+        """The machine itself, for what drives it in the core."""
+        return self._machine
+
+    def resets(self) -> bool:
+        """Whether all units can begin again (see `upbeat.engine.native.ensemble`)."""
+        return self._machine.resets()
+
     def execute(self, block: str) -> None:
         self._check(self._machine.execute(self._tables.blocks[block]))
         if self._tables.events:
@@ -418,11 +427,12 @@ class Machine:
 
     # ---------------------------------------------------------------- the whole loop in the core
 
-    def loop(self, cells: Sequence[int] | None, every: int = 1) -> CoreLoop:
-        """The loop in the core, recording `cells`, or nothing."""
+    def loop(self, cells: Sequence[int] | None, every: int = 1, *, jumps: bool = True) -> CoreLoop:
+        """The loop in the core, recording `cells`, or nothing; `every` and `jumps` as for a `Recorder`."""
         from upbeat import _native
 
-        return CoreLoop(self, _native.Loop(self._machine, None if cells is None else list(cells), every))
+        columns = None if cells is None else list(cells)
+        return CoreLoop(self, _native.Loop(self._machine, columns, every, jumps))
 
     def note_strings(self) -> None:
         """Fetch the texts that are new in the core's pool."""

@@ -8,7 +8,7 @@ are programs inside a unit (`upbeat.adapt.adaptation`) or models around the mode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Value
+from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.nesting.model import adapted as program_of
@@ -104,10 +105,16 @@ class Adapted(Nested):
     adaptations: tuple[Given, ...] = ()
     approximations: tuple[tuple[str, Approximation], ...] = ()
     """What inputs inside do between communication points, where adaptations say so, by ``unit.port``."""
+    chosen: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+    """Values that blocks were given after they were made."""
+    derived: bool = False
+    """Whether blocks begin with what the unit shows at the start."""
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Adapted:
         """Other values: those of the unit by the names that they had, of blocks as ``low_pass_y.tau``."""
-        scenario, model = self.scenario, self.model
+        if (again := self._made_again(values)) is not None:
+            return again  # type: ignore[return-value]
+        scenario, model, chosen = self.scenario, self.model, dict(self.chosen)
         assert model is not None
         own = {port.name for port in model.ports}
         outer = {port.name for port in scenario.inputs}
@@ -121,12 +128,17 @@ class Adapted(Nested):
                     inside = scenario.units[INSIDE].with_values({key: value})
                     scenario = scenario.with_units({INSIDE: inside})
             elif split(key)[0] in blocks:
-                scenario = scenario.with_values({key: value})
+                scenario, chosen[key] = scenario.with_values({key: value}), value
             else:
                 short = key if port in own else key.removeprefix(f"{INSIDE}.")
                 model = model.with_values({short: value})
                 scenario = scenario.with_values({f"{INSIDE}.{short}": value})
-        return replace(self, scenario=scenario, model=model).made_of(self._adapts_with(values))
+        if self.derived:
+            made = _wired(model, [(given, read(given, KINDS)) for given in self.adaptations], chosen)
+            begun = {name: unit for name, unit in made.scenario.units.items() if name != INSIDE}
+            scenario = scenario.with_units(begun).with_values(chosen)
+        made = replace(self, scenario=scenario, model=model, chosen=tuple(chosen.items()))
+        return made.made_of(self._adapts_with(values))
 
 
 def adapted(
@@ -167,12 +179,16 @@ def adapted(
     return found
 
 
-def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
+def _wired(
+    model: Model, asked: Sequence[tuple[Given, Asked]], chosen: Mapping[str, Any] | None = None
+) -> Adapted:
+    """Blocks around a model, which have been given `chosen` values since, if they are made again."""
     before: tuple[Given, ...] = ()
     stacked: Adapted | None = None
     if type(model) is Adapted and model.model is not None and model.adapts is None:
         before, stacked, model = model.adaptations, model, model.model  # stacked adaptations are one
-    work = Wired(model)
+    values = dict(chosen or (() if stacked is None else stacked.chosen))
+    work = Wired(model, chosen=values)
     for k, one in enumerate((*(read(given, KINDS) for given in before), *(one for _, one in asked))):
         if stacked is not None and k == len(before):  # with the values that it has by now
             work.units.update(stacked.scenario.units)
@@ -184,10 +200,13 @@ def _wired(model: Model, asked: Sequence[tuple[Given, Asked]]) -> Model:
             text = str(error)
             raise ModelError(text if repr(one.text) in text else f"{one.text!r}: {text}") from None
     given = (*before, *(given for given, _ in asked))
-    chosen = tuple(work.approximations.items())
+    paths = tuple(work.approximations.items())
     reactive = any(port.reactive for port in work.units[INSIDE].ports)
-    master = Master(EventDriven(), GaussSeidel() if reactive else None, ports=dict(chosen))
-    return Adapted(work.scenario(), master, model=model, adaptations=given, approximations=chosen)
+    master = Master(EventDriven(), GaussSeidel() if reactive else None, ports=dict(paths))
+    return Adapted(
+        work.scenario(), master, model=model, adaptations=given, approximations=paths,
+        chosen=tuple(values.items()), derived=work.derived,
+    )  # fmt: skip
 
 
 def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: bool) -> Model:
@@ -207,13 +226,14 @@ def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: 
         raise ModelError(f"{asked.text!r}: {error}") from None
     if isinstance(made, Adaptation):
         made = Program(made, {})
+    derived = isinstance(made, Program) and made.derived
     if isinstance(made, Program):
         made = _renamed(program_of(made.adaptation, engine=engine, flatten=flatten), made.renamed)
     elif isinstance(made, Nested) and (engine != "auto" or not flatten):
         made = replace(made, engine=engine, flatten=flatten)
     assert hasattr(made, "instantiate")
     if isinstance(made, Nested):
-        return made.made_of((model, given))
+        return made.made_of((model, given), derived=derived)
     return made  # type: ignore[no-any-return]
 
 
@@ -239,8 +259,8 @@ def names_in(part: object) -> Iterator[str]:
         for item in part:
             yield from names_in(item)
     elif is_dataclass(part) and not isinstance(part, type):
-        for field in fields(part):
-            yield from names_in(getattr(part, field.name))
+        for one in fields(part):
+            yield from names_in(getattr(part, one.name))
 
 
 def mentions(part: object, unit: str) -> bool:
@@ -249,10 +269,10 @@ def mentions(part: object, unit: str) -> bool:
 
 
 def _alike(made: Model, model: Nested) -> bool:
-    """Whether a model that is made anew is the one that is there."""
+    """Whether a model that is made again is the one that is there."""
     if not isinstance(made, Nested) or model.adaptation is None:
         return made == model
-    # Storage of a program starts with what its inputs were when it was made, which nobody sees.
+    # Storage of a program starts with what its inputs were when it was made, which is not seen.
     return (made.ports, made.engine, made.flatten) == (model.ports, model.engine, model.flatten)
 
 

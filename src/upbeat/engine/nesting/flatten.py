@@ -6,7 +6,7 @@ ones, the units inside become the faster group of a `MultiRate` coupling.
 
 A Gauss-Seidel coupling inside a Jacobi one is an order of its units and a set of inputs that see what went
 before; nothing outside sees anything of either during a step. So both stay what they are among all units,
-if inputs are held (the course of an input from outside then starts and ends at the same value) and none
+if inputs are held (the trajectory of an input from outside then starts and ends at the same value) and none
 mixes what is new inside with what is held from outside.
 
 Discrete-event units that are connected by events alone do nothing between them. As one unit they take turns
@@ -17,7 +17,7 @@ place in the order of the others, whatever couplings and paces there are. Anythi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from upbeat.adapt.blocks import Adapting
@@ -26,6 +26,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.expr import Expr, Name, substitute
 from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span
 from upbeat.engine.nesting.adapted import Adapted, mentions
 from upbeat.engine.nesting.model import Nested
@@ -172,7 +173,7 @@ def _inputs(scenario: Scenario) -> list[tuple[str, Port]]:
 
 
 def _check_trajectory(chosen: Approximation, name: str, held: str) -> None:
-    """The inside sees a course at its own communication points: it must start at the latest value."""
+    """The inside sees a trajectory at its own communication points: it must start at the latest value."""
     if held and chosen != Hold():
         raise Kept(f"{held} can be merged only where inputs are held, and '{name}' is {chosen}")
     if not starts_at_value(chosen):
@@ -428,15 +429,15 @@ class _Flattening:
             sources = [port if source == INPUTS else "" for source, port in connection.sources]
             if given.keys().isdisjoint(sources):
                 continue
-            courses = {given.get(port, self._master.approximated) for port in sources}
-            if len(courses) > 1:
-                different = f"the inputs that '{connection.target}' comes from follow different courses"
+            trajectories = {given.get(port, self._master.approximated) for port in sources}
+            if len(trajectories) > 1:
+                different = f"the inputs that '{connection.target}' comes from have different approximations"
                 self._warnings.append(
                     f"{self._work.path_of(unit)}: {different}, so it stays nested and takes their values at "
                     "communication points alone. Give these inputs one approximation (ports)"
                 )
                 raise Kept(different)
-            ports[connection.unit, connection.port] = courses.pop()
+            ports[connection.unit, connection.port] = trajectories.pop()
         names = inline(self._work, unit, inner)
         self._ports.pop(unit, None)
         for end, chosen in model.approximations:
@@ -471,7 +472,7 @@ class _Flattening:
         for connection in inside.connections:
             chosen = {given.get(port, self._master.approximated) for _, port in connection.sources}
             if len(chosen) > 1:
-                raise Kept(f"the inputs that '{connection.target}' comes from follow different courses")
+                raise Kept(f"the inputs that '{connection.target}' comes from have different approximations")
             for one in chosen - {self._master.approximated}:
                 ports[connection.port] = one
         inline(self._work, unit, inside, keep_name=True)

@@ -7,7 +7,7 @@ outputs are those of the scenario. What runs is in `upbeat.engine.nesting.unit`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, reduce
 from math import inf
 from operator import add
@@ -20,6 +20,7 @@ from upbeat.core.errors import MasterError, ModelError, ScenarioError, check_typ
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, names, parse, show, substitute
 from upbeat.core.names import cell_names, objection_to_port, resolve, split
 from upbeat.core.ports import EVENTS, Causality, Kind, Port, Signal, Value
+from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName, choose
 from upbeat.engine.native.entry import Inside
 from upbeat.engine.nesting.unit import MakesMachine, NestedUnit, Running
@@ -105,6 +106,10 @@ class Nested:
     flatten: bool = True
     adapts: tuple[Model, Given] | None = field(default=None, init=False, compare=False, repr=False)
     """For files: the model and the adaptation that it was made of (see `upbeat.engine.nesting.adapted`)."""
+    table: Mapping[str, Any] | None = field(default=None, init=False, compare=False, repr=False)
+    """For files: what a `.sa` unit was read from (`upbeat.engine.formats.sa`), with models for its units."""
+    remade: bool = field(default=False, init=False, compare=False, repr=False)
+    """Whether it must be made of these again if the model gets other values."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.scenario, Scenario):
@@ -116,6 +121,11 @@ class Nested:
             raise MasterError(
                 f"the second argument of Nested is a Master, not {self.master!r}. "
                 "Write up.Master(up.Fixed(0.01))."
+            )
+        if self.engine == "compiled":
+            raise MasterError(
+                'a nested scenario is printed with the one around it: leave out its engine="compiled", and '
+                "give it to the experiment (--engine compiled)."
             )
         if not self.scenario.outputs and not self.has_events:
             raise MasterError(
@@ -222,6 +232,12 @@ class Nested:
         """What it was made of, if it is an adapted unit."""
         coupling = self.master.coupling
         return coupling.adaptation if isinstance(coupling, Adapting) else None
+
+    @property
+    def begins_with(self) -> Mapping[str, frozenset[str]]:
+        """If its start state follows from its inputs at the start time, as Init says: the inputs that its
+        outputs follow at that time. Empty if it does not."""
+        return {} if self.adaptation is None else self.adaptation.begins_with
 
     @cached_property
     def connected(self) -> Scenario | None:
@@ -412,6 +428,8 @@ class Nested:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested:
         """Other values inside: ``{"motor.k": 2.0}``, or start values of the scenario's inputs."""
+        if (again := self._made_again(values)) is not None:
+            return again
         adapts = self._adapts_with(values)
         coupling = self.master.coupling
         if not isinstance(coupling, Adapting):
@@ -422,12 +440,61 @@ class Nested:
         inputs = tuple(replace(port, start=starts[port.name]) for port in self.scenario.inputs)
         scenario = self.scenario.with_parts(units=dict(changed.units), inputs=inputs)
         master = replace(self.master, coupling=replace(coupling, adaptation=changed))
-        return replace(self, scenario=scenario, master=master).made_of(adapts)
+        made = replace(self, scenario=scenario, master=master).made_of(adapts)
+        return made if self.table is None else made.read_from(self._table_with(values))
 
-    def made_of(self, adapts: tuple[Model, Given] | None) -> Self:
-        """The same, for files: the model and the adaptation that it was made of."""
+    def made_of(self, adapts: tuple[Model, Given] | None, *, derived: bool = False) -> Self:
+        """The same, for files: the model and the adaptation that it was made of; `derived`, if more of it
+        than the model depends on the values of that."""
         made = replace(self)
         object.__setattr__(made, "adapts", adapts)
+        object.__setattr__(made, "remade", derived)
+        return made
+
+    def read_from(self, table: Mapping[str, Any] | None) -> Self:
+        """The same, for files: what it was read from."""
+        object.__setattr__(self, "table", table)
+        return self
+
+    def _table_with(self, values: Mapping[str, Value | Sequence[Value]]) -> Mapping[str, Any] | None:
+        """`table` with other values; None where it is not known whose they are."""
+        assert self.table is not None
+        units, parameters = dict(self.table["units"]), dict(self.table["parameters"])
+        own = {port.name for port in self._own_parameters}
+        for key, value in values.items():
+            unit, rest = split(key)
+            if key in own:
+                parameters[key] = value
+            elif unit in units:
+                units[unit] = units[unit].with_values({rest: value})
+            elif len(units) == 1 and unit not in self.scenario.units:
+                units = {one: model.with_values({key: value}) for one, model in units.items()}
+            else:
+                return None
+        return {**self.table, "units": units, "parameters": parameters}
+
+    @cached_property
+    def remade_inside(self) -> bool:
+        """Whether other values of a unit inside change more than that unit."""
+        if self.remade or getattr(self, "derived", False):
+            return True
+        return any(getattr(model, "remade_inside", False) for model in self.scenario.units.values())
+
+    def _made_again(self, values: Mapping[str, Value | Sequence[Value]]) -> Nested | None:
+        """The adaptation around the model with these values; None if nothing else changes with them."""
+        if not self.remade:
+            return None
+        from upbeat.engine.nesting.adapted import adapted as made_of  # which knows this module
+
+        adapts = self._adapts_with(values)
+        if adapts is None:
+            assert self.adapts is not None
+            self.adapts[0].with_values(values)  # says what is wrong
+            raise ModelError(f"'{next(iter(values))}' is no value of the unit inside that can be changed")
+        program = self.adaptation is not None
+        engine, flatten = (self.engine, self.flatten) if program else ("auto", True)
+        made = made_of(*adapts, engine=engine, flatten=flatten)
+        assert isinstance(made, Nested)
         return made
 
     def _adapts_with(self, values: Mapping[str, Value | Sequence[Value]]) -> tuple[Model, Given] | None:

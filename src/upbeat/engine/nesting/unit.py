@@ -1,6 +1,6 @@
 """One running nested scenario: a loop of its own that whoever runs the outer one drives as a unit.
 
-An input's course reaches the inside as it is and is sampled there at the inner communication points, and
+An input's trajectory reaches the inside as it is and is sampled there at the inner communication points, and
 setting it back sets all inner units and registers back.
 """
 
@@ -74,7 +74,7 @@ class NestedUnit:
         try:
             self._within(self._loop.begin)
         except BaseException:
-            self.close()  # nobody else knows of the units inside yet
+            self.close()  # the units inside are not known elsewhere yet
             raise
 
     @property
@@ -97,6 +97,7 @@ class NestedUnit:
         self._stale = True
 
     def advance(self, t: float, to: float, early: bool) -> float:
+        self._stale = self._stale and not self._program.takes_inputs
         self._refresh()
         self._loop.limit = to
         while not self._loop.finished:
@@ -106,7 +107,7 @@ class NestedUnit:
         return self._loop.time
 
     def _refresh(self) -> None:
-        """After `set`, exchange again at the present time, so that everybody inside sees the new course."""
+        """After `set`, exchange again at the present time, so that all inside see the new trajectory."""
         if self._stale:
             self._within(self._loop.exchange)
             self._stale = False

@@ -126,9 +126,9 @@ def recalled(file: Path) -> Profile | None:
 # A step of a program on several cores: its operations, the plan for them, and the schedule that follows.
 
 GUESSED = {"state": 1e-6, "loop": 2e-6, "out": 5e-8, "in": 2e-8, "other": 2e-8}
-"""Seconds that an operation takes where nobody has measured it: all that matters is that states take long."""
+"""Seconds that an operation takes if it was not measured: all that matters is that states take long."""
 GUESSED_WAIT = 2e-7
-"""Seconds that a wait of one core for another takes where nobody has measured it."""
+"""Seconds that a wait of one core for another takes where it has not been measured."""
 
 
 @dataclass(frozen=True)

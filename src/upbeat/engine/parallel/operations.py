@@ -227,8 +227,8 @@ def schedule(
     quick: float = 0.0,
 ) -> Schedule:
     """The plan as lists of instructions: waits only where a dependency crosses cores and nothing else covers
-    it, and items as long as nobody waits for a part of them. `anybody` may do these (`operations.loose`);
-    what takes less than `quick` is done in batches."""
+    it, and items as long as no other core waits for a part of them. Any core may do those of `anybody`
+    (`operations.loose`); what takes less than `quick` is done in batches."""
     lists: list[list[int]] = [[] for _ in range(cores)]
     place: dict[int, Place] = {}
     clocks: dict[int, list[int]] = {}  # per operation: the last position of each core that is surely done

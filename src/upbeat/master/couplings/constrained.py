@@ -1,12 +1,13 @@
-"""Algebraic constraints between units: inputs that nobody computes are found so that outputs fit together."""
+"""Algebraic constraints between units: inputs without a source are found so that outputs fit together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import Cell
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.corrections import Corrections, Unknowns
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, exchange, sweep
@@ -21,7 +22,7 @@ class Constrained:
     """Find inputs so that constraints between outputs hold at the end of every step.
 
     ``constraints={"force": "left.x - right.x + step/2*(left.v - right.v)"}``: each key names an input that
-    nobody drives, usually one of the scenario's own (connections say where it goes: ``"left.F": "force"``,
+    nothing drives, usually one of the scenario's own (connections say where it goes: ``"left.F": "force"``,
     ``"right.F": "-force"``); each value is an expression that must become zero. It may read outputs, scenario
     inputs, and `step`, the length of the step. The unknown inputs are held over a step and start
     from what they were in the one before.
@@ -82,16 +83,16 @@ class Constrained:
         problem = Corrections(self, wiring, unknowns)
         once: Block = (*sweep(wiring, sequence), *parts.after)
         # The new inputs hold from the start of the step on, so there values are exchanged once more.
-        anew = (
+        again = (
             Let(wiring.next, Cell(wiring.now)),
             *parts.again,
             Let(wiring.next, Cell(problem.end)),
             *once,
         )
         slot = wiring.registers.slot()
-        corrected = problem.corrected((Restore(slot),), anew)
+        corrected = problem.corrected((Restore(slot),), again)
         own = {wiring.now, wiring.next, problem.end}
-        kept = live(wiring.registers.layout(), wiring.scenario.units, anew)
+        kept = live(wiring.registers.layout(), wiring.scenario.units, again)
         save = Save(tuple(wiring.scenario.units), tuple(r for r in kept if r not in own), slot)
         step = (*problem.begin(), save, *once, *problem.judge(first=True), *corrected)
         names = ", ".join(self.constraints)

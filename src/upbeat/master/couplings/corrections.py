@@ -131,8 +131,8 @@ class Corrections:
             worst.append(apply(Op.WHERE, apply(Op.EQ, residual, 0.0), 0.0, part))
         return [*lets, Let(self._error, worst_of(worst))]
 
-    def corrected(self, back: Block, anew: Block) -> list[Instruction]:
-        """Corrections after a first step: `back` sets it back, `anew` repeats it with what is installed."""
+    def corrected(self, back: Block, again: Block) -> list[Instruction]:
+        """Corrections after a first step: `back` sets it back, `again` repeats it with what is installed."""
         settings, n, x = self._settings, self._size, self._values
         matrix, move = self._new("J", n * n), self._new("dx", n)
         sensitivities: list[Instruction]
@@ -143,7 +143,7 @@ class Corrections:
                 for j in range(n)
             ]
         else:
-            sensitivities = self._differences(matrix, back, anew)
+            sensitivities = self._differences(matrix, back, again)
         moves = [Let(x + i, Cell(x + i) - Cell(move + i)) for i in range(n)]
         body = [
             *sensitivities,
@@ -152,7 +152,7 @@ class Corrections:
             *moves,
             *back,
             *self._unknowns.install(x),
-            *anew,
+            *again,
             *self.judge(),
         ]
         names = ", ".join(self._unknowns.names)
@@ -177,7 +177,7 @@ class Corrections:
             (f"residual of {texts[name]}", self._residual + i) for i, name in enumerate(self._unknowns.names)
         )
 
-    def _differences(self, matrix: Reg, back: Block, anew: Block) -> list[Instruction]:
+    def _differences(self, matrix: Reg, back: Block, again: Block) -> list[Instruction]:
         """The sensitivities by finite differences: one more step for every unknown."""
         n, x = self._size, self._values
         at, width = self._new("at", n), self._new("d")
@@ -187,7 +187,7 @@ class Corrections:
             scale = apply(Op.MAX, apply(Op.ABS, Cell(x + j)), 1.0)
             found.append(Let(at + j, Cell(x + j) + self._settings.difference * scale))
             found.append(Let(width, Cell(at + j) - Cell(x + j)))  # what rounding has left of it
-            found += [*back, *self._unknowns.install(at), *anew]
+            found += [*back, *self._unknowns.install(at), *again]
             for i, equation in enumerate(self._equations):
                 slope = (equation - Cell(self._residual + i)) / Cell(width)
                 found.append(Let(matrix + i * n + j, slope))

@@ -4,17 +4,18 @@ Both are a *sweep* (every unit advances over the step) followed by an *exchange*
 and inputs handed on at the new communication point). They differ in the order of the sweep and in
 which inputs see the new values of units that went before.
 
-An exchange hands each input its course for the step to come. That course starts at the value the
+An exchange hands each input its trajectory for the step to come. That trajectory starts at the value the
 input has now, so the same `Set` also serves the outputs that depend on it directly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from upbeat.core.errors import MasterError, suggest
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
@@ -28,8 +29,8 @@ from upbeat.scenario.graph import Graph, unit_order
 
 class Part(NamedTuple):
     """What of an exchange is special: `units` limits it to the ports of some units, `over` gives inputs that
-    are exchanged more often the interval of their courses. An input in `late` keeps what it has until all
-    outputs are there; `graph` is the scenario's without these."""
+    are exchanged more often the interval of their trajectories. An input in `late` keeps what it has until
+    all outputs are there; `graph` is the scenario's without these."""
 
     over: Mapping[End, Interval] = {}
     units: Collection[str] | None = None
@@ -44,15 +45,17 @@ def settled(
     stale: set[End] | None = None,
     part: Part = Part(),  # noqa: B008
     *,
-    warm: bool = True,
+    beginning: Mapping[str, Mapping[str, Collection[str]]] | None = None,
 ) -> list[Instruction]:
     """Read outputs and hand on inputs so that all agree at this instant.
 
     `stale` limits the outputs to read; None reads all. Without a solver for loops (only lagged couplings get
     here with one) an input whose sources have not been read keeps what it has until all outputs are there.
+    At the start time `beginning` says which units are to be given all inputs (see `begun`).
     """
     over, units, own_graph, late = part
     graph = wiring.scenario.graph if own_graph is None else own_graph
+    order = graph.order if not beginning else graph.order_with(beginning)
     sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
     unread = set(wiring.outputs) if stale is None else set(stale)
     if units is not None:
@@ -62,7 +65,7 @@ def settled(
     done: set[End] = set()
     instructions: list[Instruction] = []
     waiting: list[Instruction] = []
-    for node in graph.order:
+    for node in order:
         end = (node.unit, node.port)
         if units is not None and node.unit not in units:
             continue
@@ -71,7 +74,7 @@ def settled(
             members = {(n.unit, n.port) for n in loop}
             done |= members
             if stale is None or not stale.isdisjoint(members):
-                instructions += loops.solve(loop, wiring, warm=warm)
+                instructions += loops.solve(loop, wiring, warm=beginning is None)
                 unread -= members
         if node.side == "out":
             if end in unread:
@@ -81,11 +84,43 @@ def settled(
             place = waiting if end in late or unread.intersection(sources[end]) else instructions
             if end not in reactive:
                 place += wiring.extrapolate(end, over.get(end))
-            elif node not in loop_of and _needed(wiring, end, stale):
+            elif node not in loop_of and (_needed(wiring, end, stale) or node.unit in (beginning or ())):
                 place += wiring.hold(end)
             elif stale is None or not stale.isdisjoint(sources[end]):
                 place += wiring.compute(end)
     return instructions + waiting
+
+
+def begun(
+    wiring: Wiring,
+    reactive: Collection[End],
+    loops: LoopSolver | None,
+    part: Part = Part(),  # noqa: B008
+) -> list[Instruction]:
+    """`settled` at the start time.
+
+    A unit whose start state follows from its inputs (`begins_with`: an adapted unit, whose Init reads them)
+    is given all of them, and before any output is read that follows. Where such inputs depend on such outputs
+    of the same unit, it begins with their start values instead.
+    """
+    units = wiring.scenario.units
+    asking = {unit: found for unit, model in units.items() if (found := getattr(model, "begins_with", {}))}
+    graph = wiring.scenario.graph if part.graph is None else part.graph
+    able = graph.orderable(asking)
+    around = {
+        end for unit in asking.keys() - able for end in wiring.connected(unit) if not wiring.direct(end)
+    }
+    part = part._replace(late={*part.late, *around})
+    found = settled(wiring, reactive, loops, None, part, beginning={unit: asking[unit] for unit in able})
+    if around:
+        names = ", ".join(sorted(map(wiring.label, around)))
+        wiring.note(
+            f"{names}: at the start time these depend on outputs of the same unit that depend on them, so "
+            "the unit begins with their start values"
+        )
+    # What is given last is seen when the unit is asked next.
+    asked = [end for unit in units if unit in able for end in wiring.outputs_of(unit)]
+    return [*found, *(i for end in asked for i in wiring.get(end))]
 
 
 def _needed(wiring: Wiring, end: End, stale: set[End] | None) -> bool:
@@ -169,7 +204,7 @@ def _lagged(coupling: Coupling) -> str:
 
 
 def unknowns(coupling: Coupling) -> tuple[str, ...]:
-    """The free inputs that a coupling finds by itself, if it says so in `unknowns`: nobody drives those."""
+    """The free inputs that a coupling finds by itself, if it says so in `unknowns`: nothing drives those."""
     return tuple(getattr(coupling, "unknowns", ()))
 
 
@@ -366,7 +401,7 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequenc
     """Values read and handed on at a communication point, solved or lagged."""
     graph, reactive, finish = wiring.scenario.graph, sequence.reactive, wiring.finish()
     if coupling.outputs == "solved":
-        start = (*settled(wiring, reactive, coupling.loops, warm=False), *finish)
+        start = (*begun(wiring, reactive, coupling.loops), *finish)
         stale = stale_outputs(wiring, reactive) if reactive else None
         after = (*settled(wiring, reactive, coupling.loops, stale), *finish)
         note = "outputs are solved: evaluated in dependency order with the inputs of the same instant"
@@ -383,7 +418,7 @@ def exchange(wiring: Wiring, coupling: Jacobi | GaussSeidel | Sequenced, sequenc
     note = "outputs are lagged: read after a step, they still reflect the inputs of that step"
     if graph.loops:
         note += "; the algebraic loops are broken by that delay and start from the inputs' start values"
-    start = (*settled(wiring, reactive, None), *finish)
+    start = (*begun(wiring, reactive, None), *finish)
     # Inputs that a sweep takes care of, of units that events at one instant may concern before the next one.
     alert = [i for end in targets if end in reactive and wiring.reacts(end[0]) for i in wiring.hold(end)]
     return Exchange((*late, *sets, *finish), start, (*own, *sets, *alert, *finish), note)

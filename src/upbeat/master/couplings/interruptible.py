@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from math import inf, sqrt
 from typing import ClassVar, NamedTuple
@@ -18,6 +18,7 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Name, Number, Op, any_of, apply
 from upbeat.core.names import split
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import (
     Jacobi,
@@ -198,9 +199,9 @@ def _stops_by_itself(wiring: Wiring, unit: str) -> bool:
     equations = getattr(bare(model), "equations", None)
     if equations is None:
         return True
-    told = {port for ends in located(wiring.scenario).values() for owner, port in ends if owner == unit}
+    reported = {port for ends in located(wiring.scenario).values() for owner, port in ends if owner == unit}
     found = [event for event in equations.events if event.indicator is not None]
-    return any(told.isdisjoint(sending.port.name for sending in event.emit) for event in found)
+    return any(reported.isdisjoint(sending.port.name for sending in event.emit) for event in found)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -221,11 +222,11 @@ def sweep(
     for leader in leaders:
         if leader.watching is None:
             continue
-        told = wiring.inputs[leader.unit, leader.watching]
+        watch_for = wiring.inputs[leader.unit, leader.watching]
         leads: Expr = _is(first, number[leader.unit])
         if quiet is not None:
             leads = apply(Op.AND, leads, apply(Op.NOT, Cell(quiet)))
-        found += [Let(told, leads), Set(leader.unit, leader.watching, (told,))]
+        found += [Let(watch_for, leads), Set(leader.unit, leader.watching, (watch_for,))]
     reads = {unit: [i for end in wiring.outputs_of(unit) for i in wiring.get(end)] for unit in order}
     for unit, k in number.items():
         goes = [*wiring.advance(unit, early=True), Let(wiring.next, Cell(wiring.reached(unit))), *reads[unit]]
@@ -272,7 +273,7 @@ def _is(register: Reg, number: int) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Registers: who leads, counted from 1, and who goes first in this step (0: nobody)."""
+    """Registers: who leads, counted from 1, and who goes first in this step (0: none)."""
 
     lead: Reg
     first: Reg
@@ -287,12 +288,12 @@ def choice(wiring: Wiring) -> Choice:
 class Candidates(NamedTuple):
     """Who may go first: `able` are the numbers of those that can locate each event, `deciding` those that
     each of its conditions is about. Where no event is expected, number `otherwise` leads (None: who has led
-    before), or, with `beside`, nobody."""
+    before), or, with `parallel`, none."""
 
     able: Sequence[Sequence[int]]
     deciding: Sequence[Sequence[Sequence[int]]]
     otherwise: int | None
-    beside: bool
+    parallel: bool
 
 
 def chosen(
@@ -307,7 +308,7 @@ def chosen(
     An event that is not above zero now has happened already. If it is expected again, the step ends between
     its rise and its fall, so that everybody sees it above zero before.
     """
-    able, deciding, otherwise, beside = candidates
+    able, deciding, otherwise, parallel = candidates
     predicted = _Predicted(wiring, watch, ahead)
     lets, lead = predicted.lets, Cell(choice.lead)
     soonest = wiring.registers.new("leading′soonest")
@@ -328,7 +329,7 @@ def chosen(
     lets.append(Let(choice.lead, Cell(who)))
     lets.append(Let(wiring.next, apply(Op.MIN, Cell(wiring.next), Cell(wiring.now) + Cell(predicted.pause))))
     alone = any_of([apply(Op.LT, Cell(soonest), NEVER), Cell(jumped), *predicted.blind])
-    lets.append(Let(choice.first, apply(Op.WHERE, alone, lead, ZERO) if beside else lead))
+    lets.append(Let(choice.first, apply(Op.WHERE, alone, lead, ZERO) if parallel else lead))
     return [*lets, *predicted.after]
 
 
@@ -359,8 +360,8 @@ class _Predicted:
         self.pause = new("leading′pause")
         self.lets = [Let(self.pause, NEVER)]
         if 0 in watch.orders:
-            anew = apply(Op.WHERE, Cell(watch.jumped), Number(-inf), Cell(self._since))
-            self.lets.append(Let(self._since, anew))
+            since = apply(Op.WHERE, Cell(watch.jumped), Number(-inf), Cell(self._since))
+            self.lets.append(Let(self._since, since))
             self.blind.append(apply(Op.EQ, Cell(self._since), Number(-inf)))
         fall = Ahead(wiring.registers, "leading", max(watch.counts, default=1))
         at, which = Cell(fall.at), Cell(fall.last)
@@ -408,7 +409,7 @@ NEAR = 0.1
 """What is a much shorter step than others."""
 COLUMN = "leader"
 """What a trace calls the signal that says who went first in the step that ends there."""
-NOBODY = "(nobody)"
+NO_LEADER = "(none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,15 +419,15 @@ class Interruptible:
     Whoever goes first has extrapolated inputs. Those that follow know what it has reached, and what those
     before them have, as in a `GaussSeidel` coupling. Events of the scenario that a unit has a part in are
     located by its own solver (it must be an `Ode`), and happen at that time in all units at once. A unit with
-    events of its own stops at these, too; so do FMUs that return early. What nobody saw happens when
+    events of its own stops at these, too; so do FMUs that return early. What was not seen happens when
     units communicate, and late.
 
     `leader` says who may go first: "auto", all that can; a unit; or a list of them. At the start of each step
     events are expected from the rates of their conditions, for `forecast` steps to come. The unit goes first
     that can locate the first of them: the one of the step before, if it can. Where none is expected, all
     units go side by side on extrapolated inputs, unless `parallel` is off, one unit was told to go first,
-    or an event has just happened. But nobody can expect the events inside a unit that is no `Ode`: the first
-    such unit goes first then.
+    or an event has just happened. But the events inside a unit that is no `Ode` cannot be predicted: the
+    first such unit goes first then.
 
     After an event inputs need two points for a straight line, so that the first step after it is as short as
     `interruption`. It is 0 (that step is as long as any) where inputs know their derivatives or are held;
@@ -477,7 +478,7 @@ class Interruptible:
         return (self.leader,) if isinstance(self.leader, str) else self.leader
 
     @property
-    def _beside(self) -> bool:
+    def _parallel(self) -> bool:
         """Whether units go side by side at times: not where one has been told to go first."""
         return self.parallel and (self._allowed is None or len(self._allowed) > 1)
 
@@ -501,13 +502,13 @@ class Interruptible:
             blocks,
             start=(*blocks.start, *begin, *end),
             steps={"step": (*begin, *blocks.steps["step"], *end)},
-            exchange=(*blocks.exchange, after),
+            exchange=(*blocks.exchange, *after),
         )
         quiet, wait, why = self._quiet(wiring, jumped)
         own = next((k for k, leader in enumerate(leaders, 1) if leader.own and not leader.expected), None)
-        beside = self._beside and own is None
+        parallel = self._parallel and own is None
         step = [*wait, *believed(wiring, watch, jumped, always=self.outputs == "lagged")]
-        candidates = Candidates(able, deciders, own, beside)
+        candidates = Candidates(able, deciders, own, parallel)
         step += chosen(wiring, picked, watch, candidates, self.forecast, jumped)
         stops = wiring.registers.new("interruptible′stops")
         step.append(Let(wanted, Cell(wiring.next)))
@@ -516,15 +517,15 @@ class Interruptible:
         step.append(Let(stops, apply(Op.WHERE, sooner, Cell(picked.first), ZERO)))
         if quiet is None:
             fresh = wiring.registers.new("interruptible′fresh", Kind.BOOLEAN)
-            step = [Let(fresh, Cell(jumped)), *step, *_anew(wiring, fresh)]
+            step = [Let(fresh, Cell(jumped)), *step, *_restarted(wiring, fresh)]
         around = blocks.steps["step"]
         place = around.index(begins) + 1
         called = tuple(wiring.called(leader.unit) for leader in leaders)
         return replace(
             blocks,
             steps={"step": (*around[:place], *step, *parts.after, *around[place:])},
-            notes=(*self._told(wiring, leaders, watch, able, own), why, parts.note),
-            columns={COLUMN: Recordable(picked.first, items=(NOBODY, *called))},
+            notes=(*self._notes(wiring, leaders, watch, able, own), why, parts.note),
+            columns={COLUMN: Recordable(picked.first, items=(NO_LEADER, *called))},
             stops=Recordable(stops, items=called),
         )
 
@@ -566,7 +567,7 @@ class Interruptible:
                 found.append((sqrt(tolerance), f"inputs need two points, and {about}"))
         return max(found) if found else (None, "inputs need two points")
 
-    def _told(
+    def _notes(
         self, wiring: Wiring, leaders: list[Leader], watch: Watch, able: list[list[int]], own: int | None
     ) -> list[str]:
         """Who may go first, and why."""
@@ -587,13 +588,13 @@ class Interruptible:
                 f"where no event is expected {wiring.called(leaders[own - 1].unit)} goes first, because "
                 "its own events cannot be predicted"
             )
-        elif self._beside:
+        elif self._parallel:
             found.append("where no event is expected all units go side by side")
         return found
 
 
-def _anew(wiring: Wiring, fresh: Reg) -> list[Instruction]:
-    """After an event and a step that was much shorter than others, the courses of inputs begin once more.
+def _restarted(wiring: Wiring, fresh: Reg) -> list[Instruction]:
+    """After an event and a step that was much shorter than others, trajectories of inputs begin once more.
 
     Polynomials through two points say nothing about a time that is far away, compared to their distance.
     """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from upbeat.core.errors import renamed
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import GaussSeidel, Jacobi, UnitSequence, exchange, labelled, sweep
 from upbeat.master.dataflow import live
@@ -49,7 +50,8 @@ class Iterated:
 
     def label(self, inputs: str) -> str:
         """In a few words, with what is said of its inputs."""
-        how = "iterated" if self.corrections is None else f"corrected {self.corrections} times"
+        times = "once" if self.corrections == 1 else f"{self.corrections} times"
+        how = "iterated" if self.corrections is None else f"corrected {times}"
         return f"{labelled(self.coupling, inputs)}, {how}"
 
     def blocks(self, wiring: Wiring) -> Blocks:
@@ -68,8 +70,8 @@ class Iterated:
             exhausted="accept" if self.corrections else "fail",
             what=f"repeating the step until {names} agree",
             shows=judged.shows,
-            advice="Take shorter steps, allow more rounds (most) or a larger tolerance, or make a fixed "
-            "number of corrections (corrections).",
+            advice="Take shorter steps, allow more rounds (max_iterations) or a larger tolerance, or make a "
+            "fixed number of corrections (corrections).",
         )
         own = {wiring.now, wiring.next, *(let.to for guess in guesses.values() for let in guess.keep)}
         kept = live(wiring.registers.layout(), wiring.scenario.units, again)
@@ -155,7 +157,7 @@ class _Judge:
         lets.append(Let(self._worst, worst_of(Cell(self._each + k) for k in range(len(self._guesses)))))
         lets.append(Let(self._plain, worst_of(plain)))
         lets.append(Let(self.done, apply(Op.LE, Cell(self._worst), 1.0)))
-        anew = (
+        better = (
             Let(self._smallest, Cell(self._worst)),
             Let(self._before, Cell(self._plain)),
             Let(self._idle, Number(0.0)),
@@ -168,4 +170,4 @@ class _Judge:
             If(still, (Let(self.done, Number(1.0)),)),
             Let(self._before, apply(Op.MAX, Cell(self._before), Cell(self._plain))),
         )
-        return [*lets, If(apply(Op.LT, Cell(self._worst), Cell(self._smallest)), anew, wait)]
+        return [*lets, If(apply(Op.LT, Cell(self._worst), Cell(self._smallest)), better, wait)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
+from upbeat.core.records import dataclass
 from upbeat.master import checks
-from upbeat.master.couplings.coupling import Part, check_loops, settled
+from upbeat.master.couplings.coupling import Part, begun, check_loops, settled
 from upbeat.master.couplings.refined import Slow, mixed, of_units
 from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End, Interval
@@ -104,7 +105,7 @@ class MultiRate:
         finish = (*(i for one in slow.values() for i in one.after), *wiring.finish())
         after = settled(wiring, ahead, self.loops, None, Part(over))
         reset = [Let(part.next, Cell(wiring.next)) for part in parts.values()]
-        start = (*reset, *settled(wiring, ahead, self.loops, None, Part(over), warm=False), *finish)
+        start = (*reset, *begun(wiring, ahead, self.loops, Part(over)), *finish)
         note = "; ".join(
             f"{', '.join(map(wiring.called, members))}: {k} step(s)" for k, members in groups.items()
         )
@@ -181,5 +182,5 @@ class MultiRate:
 
 
 def _sets(instruction: Instruction, ends: frozenset[End]) -> bool:
-    """Whether an instruction would take the course of an input away that runs over the whole step."""
+    """Whether an instruction would take the trajectory of an input away that runs over the whole step."""
     return isinstance(instruction, Set) and (instruction.unit, instruction.port) in ends

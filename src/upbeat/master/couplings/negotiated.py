@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import ZERO, Cell, Number, Op, apply
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import Jacobi, exchange
 from upbeat.master.dataflow import live
@@ -73,8 +74,8 @@ class Negotiated:
                 "fail",
                 f"agreeing with {', '.join(may_stop)} on the end of the step",
                 (("earliest stop", wiring.next),),
-                "A unit that stops earlier each time it is set back does not repeat what it did; raise most "
-                "if it gets there in the end.",
+                "A unit that stops earlier each time it is set back does not repeat what it did; raise "
+                "max_iterations if it gets there in the end.",
             )
             step += [*agree, If(sooner, (again,))]
         if stopping:

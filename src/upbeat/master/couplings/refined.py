@@ -10,7 +10,7 @@ of one exchange; states always advance with the newest inputs there are.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import perm
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -19,12 +19,14 @@ from upbeat.core.errors import MasterError, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, fold
 from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import (
     Coupling,
     Jacobi,
     Part,
     UnitSequence,
+    begun,
     check_loops,
     refuse_reactive,
     settled,
@@ -114,13 +116,13 @@ class Refined:
             graph = _opened(wiring, late)
             _refuse_lagging(wiring, late)
             part = Part(graph=graph, late=late)
-            start = settled(wiring, (), self.loops, None, part, warm=False)
+            start = begun(wiring, (), self.loops, part)
             after = settled(wiring, (), self.loops, None, part)
             notes = [_order_note(wiring, graph, self.loops, delayed=bool(found_delays(wiring, late)))]
         else:
             order, why = self._order(wiring)
             after, late = _modular(wiring, order, relaxed=self.method == "ev")
-            start = settled(wiring, (), None)  # nothing is late yet: there was no step before
+            start = begun(wiring, (), None)  # nothing is late yet: there was no step before
             notes = [why]
         notes.append(_delay_note(wiring, found_delays(wiring, late)))
         exchange: Block = (*after, *finish)
@@ -161,7 +163,7 @@ class Refined:
 
 
 def _hidden(wiring: Wiring) -> tuple[str, ...]:
-    """The units that nobody has written down."""
+    """Those of added units."""
     return wiring.scenario.added_units
 
 
@@ -311,9 +313,9 @@ class Slow:
     """What an input gets from its slower sources at the end of each part of a communication step.
 
     Such an input is an expression that is computed after every fast step, when its slow sources are
-    known at the ends of the whole one only. So each of these runs along a course of its own, by the
+    known at the ends of the whole one only. So each of these runs along a trajectory of its own, by the
     approximation of the input: towards the value at the end where that is known (`ahead`), from what was
-    known at the start where it is not. The expression is then computed from its values on that course.
+    known at the start where it is not. The expression is then computed from its values on that trajectory.
     """
 
     def __init__(
@@ -360,7 +362,7 @@ class Slow:
             )  # fmt: skip
             method = approximation.interpolate if ahead else approximation.extrapolate
             trajectory = method(place, wiring.registers)
-            wiring.beside(end, trajectory)
+            wiring.track(end, trajectory)
             self.begin += trajectory.early
             late = self.known if ahead else self.begin if trajectory.at_start else self.after
             late += trajectory.late

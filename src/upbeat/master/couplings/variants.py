@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any, cast
 
 from upbeat.core.errors import MasterError, ModelError, suggest
 from upbeat.core.expr import Cell, Number, Op, apply
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Set, walk
@@ -56,7 +57,7 @@ class Variants:
     "step" is the block of `coupling` with the units as they are. Who chooses is the pace, `Pattern`,
     `Monitored` or your own; those that do not choose take "step". Solvers that change have equal steps
     (euler, midpoint, rk4) and belong to units given by equations. Where a step is made by another coupling
-    than the one before, values are exchanged anew, and inputs forget what that one has not kept up to date.
+    than the one before, values are exchanged again, and inputs forget what that one has not kept up to date.
     """
 
     coupling: Coupling = field(default_factory=Jacobi)
@@ -135,7 +136,7 @@ class Variants:
         for name, variant in self.all.items():
             place = couplings.index(_Same(variant.coupling or self.coupling))
             steps[name] = (*change[place], *choices[name], *made[place].steps[USUAL])
-        # Whatever has changed values from outside: the next step of another coupling exchanges them anew.
+        # Whatever has changed values from outside: the next step of another coupling exchanges them again.
         again = () if last is None else (Let(last, Number(0.0)),)
         notes = [*usual.notes]
         for name, variant in self.others.items():
@@ -198,7 +199,7 @@ def _changed(wiring: Wiring, made: list[Blocks], place: int, last: Reg) -> tuple
     """What a step does first where the step before was made by another coupling.
 
     It exchanges values, at the start of the step, which is the time of the latest exchange for as long as
-    that takes. Histories that not every coupling keeps up to date begin anew: what was noted before the
+    that takes. Histories that not every coupling keeps up to date begin again: what was noted before the
     others took over is of no particular age.
     """
     kept = [{i.to for i in walk(one.steps[USUAL]) if isinstance(i, Let)} for one in made]

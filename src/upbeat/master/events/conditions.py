@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate, chain, count
 from math import inf
@@ -27,6 +27,7 @@ from upbeat.core.expr import (
 )
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.master.port_registers import End, cell_names
 from upbeat.master.program import Block, Blocks, Doubt, EventDetails, If, Instruction, Let, Recordable, Reg
 from upbeat.master.registers import Registers
@@ -462,7 +463,7 @@ def followed(
         blocks,
         start=(*blocks.start, *begin, *end, *lets),
         steps={name: (*begin, *step, *end, *lets) for name, step in blocks.steps.items()},
-        exchange=(*blocks.exchange, *lets, after),
+        exchange=(*blocks.exchange, *lets, *after),
     )
     counts = tuple(map(len, conditions.values()))
     orders = tuple(one.order for one in known)
@@ -639,7 +640,7 @@ def _ends(conditions: Mapping[str, Sequence[Expr]], wiring: Wiring) -> set[tuple
     return {end for unit in units for end in wiring.outputs_of(unit)} | (drives & wiring.outputs.keys())
 
 
-def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block, Block, Let]:
+def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block, Block, Block]:
     """A register that says whether an instant has changed one of these outputs, or something has happened
     to or inside a unit; what to do at the start and at the end of a step for that, and whenever they may
     change.
@@ -656,15 +657,14 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
     struck = wiring.registers.new(unique("struck"), Kind.BOOLEAN)
     begin: list[Let] = [Let(struck, ZERO)]
     before: list[Let] = []
+    happened: list[Expr] = []
     changes: list[Expr] = []
     units = sorted({unit for unit, _ in ends})
     counted = [end for unit in units if (end := wiring.count(unit)) is not None]
     for end in counted:
         kept = wiring.registers.new(unique(f"{wiring.label(end)}′at the start"), Kind.INTEGER)
         begin.append(Let(kept, Cell(wiring.outputs[end])))
-        changes.append(apply(Op.NE, Cell(wiring.outputs[end]), Cell(kept)))
-    inside = Let(jumped, any_of(changes))
-    changes.append(Cell(struck))
+        happened.append(apply(Op.NE, Cell(wiring.outputs[end]), Cell(kept)))
     for unit in units:
         if not changes_at_instants(bare(wiring.scenario.units[unit])):
             wiring.struck.setdefault(unit, []).extend((Let(struck, ONE), Let(jumped, ONE)))
@@ -678,4 +678,30 @@ def jumps(wiring: Wiring, ends: Collection[tuple[str, str]]) -> tuple[Reg, Block
             cell = Cell(wiring.outputs[end] + i)
             before.append(Let(kept + i, cell))
             changes.append(apply(Op.NE, cell, Cell(kept + i)))
-    return jumped, tuple(begin), (*before, inside), Let(jumped, any_of(changes))
+    inside, told = _grouped(happened, wiring)
+    outside, changed = _grouped(changes, wiring)
+    nothing = [Let(let.to, ZERO) for let in outside]  # each is what it was kept as
+    return (
+        jumped,
+        tuple(begin),
+        (*before, *nothing, *inside, Let(jumped, any_of(told))),
+        (*inside, *outside, Let(jumped, any_of([*told, Cell(struck), *changed]))),
+    )
+
+
+_GROUP = 16
+
+
+def _grouped(truths: list[Expr], wiring: Wiring) -> tuple[list[Let], list[Expr]]:
+    """Few truths, one of which holds if one of those given does, and what has to be computed for them.
+
+    Many are asked in groups: after a jump of one unit only its own are asked again (`ChangePropagation`), or
+    else each of many events would come with a question about all of them.
+    """
+    lets: list[Let] = []
+    while len(truths) > _GROUP:
+        groups = [truths[k : k + _GROUP] for k in range(0, len(truths), _GROUP)]
+        first = wiring.registers.new(wiring.registers.unique("jumped′some"), Kind.BOOLEAN, len(groups))
+        lets += [Let(first + k, any_of(group)) for k, group in enumerate(groups)]
+        truths = [Cell(first + k) for k in range(len(groups))]
+    return lets, truths

@@ -10,13 +10,14 @@ other until nothing is due.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 
 from upbeat.core.abilities import Ability, Model, Waiting
 from upbeat.core.errors import MasterError, renamed, suggest
 from upbeat.core.expr import ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Causality, Kind
+from upbeat.core.records import dataclass
 from upbeat.master.dataflow import ChangePropagation, Flow, Resource, outdated
 from upbeat.master.events.conditions import EventWiring, Link
 from upbeat.master.events.details import EventDetailsWriter

@@ -9,18 +9,19 @@ restarting a history means writing minus infinity into its time registers (`Traj
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import field
 from math import factorial, inf
 from typing import ClassVar, Protocol
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import ONE, ZERO, Cell, Expr, Number, Op, any_of, apply
 from upbeat.core.ports import Kind
+from upbeat.core.records import dataclass
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
 
 # ----------------------------------------------------------------------------------------------------
-# Courses: what an approximation sees of an input, and how it says that the input runs over a step.
+# Trajectories: what an approximation sees of an input, and how it says that the input runs over a step.
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Place:
     `known` are the registers of its value and of those derivatives that the approximation asked for;
     `ahead` those that hold (or are assumed) at the end of the step, for interpolation: the same
     registers, once the source has gone ahead. `now` and `next` hold the step's two ends.
-    `unsure`: derivatives are NaN while nobody knows them. `counts` are the registers of the units that it
+    `unsure`: derivatives are NaN while they are not known. `counts` are the registers of the units that it
     follows, at once or through others, in which these count the events inside them: where one has changed,
     what the input was before says nothing about what it will be. `counts_ahead` are those that go with
     `ahead`. `within`: no step ends at these events, they lie anywhere within one.
@@ -57,7 +58,7 @@ class Place:
 class Trajectory:
     """How an input runs over a step: `early` lets at its start, `late` ones right before `Set(by)`.
 
-    An extrapolated course is handed over at the end of the step before, unless it needs to know
+    An extrapolated trajectory is handed over at the end of the step before, unless it needs to know
     how long the step will be: then `at_start`. Where it does for some steps only, it is handed over once
     more at the start of a step for which `near` is true, after the lets `again`. `history` are the registers
     that restart it; `spacing` those in which it keeps how long steps are.
@@ -140,7 +141,7 @@ def _expanded(slopes: list[Expr], offsets: list[Expr]) -> tuple[Expr, ...]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Histories: the latest points of an input, kept in registers, and the courses through them.
+# Histories: the latest points of an input, kept in registers, and the trajectories through them.
 #
 # A polynomial through points that lie close together, compared to the step it is continued over, says more
 # about rounding, and about what couplings leave of errors, than about the signal. A step may have any
@@ -188,7 +189,7 @@ def interpolated(place: Place, registers: Registers, older: int) -> Trajectory:
     """Through both ends of the step and `older` points before it.
 
     Where a step has ended at an event inside what the input follows, which has jumped there, the end says
-    nothing about the way there: the course goes on from the points before, as if the end were not known.
+    nothing about the way there: the trajectory goes on from the points before, as if the end were not known.
     """
     jumps = bool(place.counts) and not place.within
     history = History(place, registers, older + (2 if jumps else 1), "i")
@@ -321,7 +322,7 @@ class History:
         return ZERO if self._count is None else apply(Op.NE, _sum(counts), Cell(self._count))
 
     def continued(self, cell: int) -> tuple[Expr, ...]:
-        """The coefficients of one cell's course through all points, from the newest on."""
+        """The coefficients of one cell's trajectory through all points, from the newest on."""
         coefficients = through(self.points(cell))
         if not self._place.unsure:
             return coefficients
@@ -388,16 +389,22 @@ class Approximation(Protocol):
         ...
 
     def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
-        """The course from the time in `place.next` on, when the value there is all that is known.
+        """The trajectory from the time in `place.next` on, when the value there is all that is known.
 
-        A course `at_start` runs from `place.now` to `place.next` instead, and the value holds at
+        A trajectory `at_start` runs from `place.now` to `place.next` instead, and the value holds at
         `place.now`.
         """
         ...
 
     def interpolate(self, place: Place, registers: Registers) -> Trajectory:
-        """The course from `place.now` to `place.next`, when `place.ahead` holds at `place.next`."""
+        """The trajectory from `place.now` to `place.next`, when `place.ahead` holds at `place.next`."""
         ...
+
+
+def uncorrected(approximation: Approximation) -> Approximation:
+    """What an input is extrapolated by, without what makes good for the step before."""
+    inner: Approximation = getattr(approximation, "approximation", approximation)
+    return inner
 
 
 def is_held(approximation: Approximation) -> bool:
@@ -406,7 +413,7 @@ def is_held(approximation: Approximation) -> bool:
 
 
 def starts_at_value(approximation: Approximation) -> bool:
-    """Whether a course starts at the latest value, as far as one can tell."""
+    """Whether a trajectory starts at the latest value, as far as one can tell."""
     return bool(getattr(approximation, "at_value", False))
 
 
@@ -426,6 +433,8 @@ class Hold:
     constant: ClassVar[bool] = True
     at_value: ClassVar[bool] = True
     convergence: ClassVar[int] = 1
+    older: ClassVar[int] = 0
+    """Points before the newest that it goes through."""
 
     def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return Trajectory(by=(place.value,))
@@ -469,6 +478,10 @@ class Polynomial:
     def convergence(self) -> int:
         return self.degree + 1
 
+    @property
+    def older(self) -> int:
+        return self.degree
+
     def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return extrapolated(place, registers, self.degree)
 
@@ -485,6 +498,7 @@ class Linear:
     constant: ClassVar[bool] = False
     at_value: ClassVar[bool] = True
     convergence: ClassVar[int] = 2
+    older: ClassVar[int] = 1
 
     def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
         return extrapolated(place, registers, 1)
@@ -509,6 +523,7 @@ class Hermite:
 
     constant: ClassVar[bool] = False
     at_value: ClassVar[bool] = False
+    older: ClassVar[int] = 1
 
     @property
     def convergence(self) -> int:
@@ -522,8 +537,46 @@ class Hermite:
 
 
 @dataclass(frozen=True, slots=True)
+class Taylor:
+    """The latest value, continued with its first derivative (``x + v·t``), or with the second one too; where
+    the end is known, as `Hermite`. Needs outputs that declare their `derivative`; while one cannot tell it,
+    it counts as 0."""
+
+    derivatives: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.derivatives, int) or self.derivatives not in (1, 2):
+            raise MasterError(f"Taylor uses 1 or 2 derivatives, not {self.derivatives!r}")
+
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = True
+
+    @property
+    def convergence(self) -> int:
+        return self.derivatives + 1
+
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
+        by, lets = [place.value], []
+        for order, known in enumerate(place.known[1:], 1):
+            if order == 1 and not place.unsure:
+                by.append(known)
+                continue
+            register = registers.new(f"{place.name}′d{order}", size=place.size)
+            for i in range(place.size):
+                value: Expr = Cell(known + i)
+                sure = apply(Op.EQ, value, value)
+                term = value / Number(float(factorial(order))) if order > 1 else value
+                lets.append(Let(register + i, apply(Op.WHERE, sure, term, ZERO) if place.unsure else term))
+            by.append(register)
+        return Trajectory(by=tuple(by), late=tuple(lets))
+
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
+        return interpolated(place, registers, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Continuous:
-    """Extrapolated interpolation: a straight line from where the last step's course ended to the
+    """Extrapolated interpolation: a straight line from where the last step's trajectory ended to the
     latest value, so that an input never jumps at a communication point."""
 
     derivatives: ClassVar[int] = 0
@@ -538,7 +591,7 @@ class Continuous:
         history = History(place, registers, 1, "")
         (begun,) = history.times
         since, length = registers.new(f"{place.name}′since"), Cell(place.next) - Cell(place.now)
-        # Where the last course got to is computed and not kept: the step may have ended before its aim.
+        # Where the last trajectory got to is computed and not kept: the step may have ended before its aim.
         jumped = ZERO if place.within else history.jumped(place.counts)
         begins = apply(Op.WHERE, jumped, Number(inf), Cell(place.now) - Cell(begun))
         running = apply(Op.LT, Cell(since), Number(inf))
@@ -556,7 +609,7 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """A cubic that leaves where, and as steeply as, the last step's course arrived, and arrives where
+    """A cubic that leaves where, and as steeply as, the last step's trajectory arrived, and arrives where
     linear extrapolation would: no jumps and no kinks at communication points. Where the end of the step is
     known, it is the parabola through both ends and the point before: no jumps."""
 
@@ -578,7 +631,7 @@ class Smooth:
         begins = apply(Op.WHERE, jumped, Number(inf), Cell(place.now) - Cell(when))
         running, gone = apply(Op.LT, Cell(since), Number(inf)), Cell(since)
         lets: list[Let] = [Let(since, begins), *history.note()]
-        # How long steps were before a course that begins anew says nothing about those to come.
+        # How long steps were before a trajectory that begins again says nothing about those to come.
         lets += [Let(spacing, apply(Op.WHERE, running, Cell(spacing), length)) for spacing in history.spacing]
         for i in range(place.size):
             value, (_, steep) = Cell(place.value + i), history.continued(i)
@@ -591,7 +644,7 @@ class Smooth:
                 Point(Cell(place.now), (Cell(start), Cell(lean)), sure=True),
                 Point(Cell(place.next), (value + steep * length, steep), sure=True),
             ]
-            # A step much shorter than usual is no time for a turn: the course goes straight on.
+            # A step much shorter than usual is no time for a turn: the trajectory goes straight on.
             straight = (Cell(start), Cell(lean), ZERO, ZERO)
             lets += [
                 Let(by[k] + i, apply(Op.WHERE, history.short, one, other))
@@ -604,3 +657,87 @@ class Smooth:
 
     def interpolate(self, place: Place, registers: Registers) -> Trajectory:
         return interpolated(place, registers, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Nepce:
+    """Extrapolation that makes good what it got wrong: the nearly energy-preserving coupling element of
+    Benedikt and Hofer (2013).
+
+    Over a step an input follows the `approximation` (`Hold`, `Linear`, `Polynomial` or `Hermite`), so that
+    its integral is off by something. That is known when the step is done, and is given over the next one,
+    times `gain`: what goes through a power bond is conserved, but for the last step, and the coupling is of
+    one order more. Where the end of the step is known, there is nothing to make good.
+    """
+
+    approximation: Approximation = field(default_factory=Hold)
+    gain: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.approximation, "older"):
+            raise MasterError(
+                "Nepce makes good what Hold(), Linear(), Polynomial(2) or Hermite() get wrong, not "
+                f"{self.approximation!r}"
+            )
+        number = isinstance(self.gain, (int, float)) and not isinstance(self.gain, bool)
+        if not number or not 0.0 < self.gain <= 1.0:
+            raise MasterError(f"the gain of Nepce must be a number above 0, up to 1, not {self.gain!r}")
+
+    constant: ClassVar[bool] = False
+    at_value: ClassVar[bool] = False
+
+    @property
+    def derivatives(self) -> int:
+        return self.approximation.derivatives
+
+    @property
+    def convergence(self) -> int:
+        return convergence(self.approximation) + 1
+
+    def extrapolate(self, place: Place, registers: Registers) -> Trajectory:
+        new, older = registers.new, int(getattr(self.approximation, "older", 0))
+        history = History(place, registers, older + 1, "")
+        degree = (older + 1) * len(place.known) - 1
+        by = tuple(new(f"{place.name}′c{k}", size=place.size) for k in range(degree + 1))
+        missing, due = new(f"{place.name}′missing", size=place.size), new(f"{place.name}′due")
+        since, length = new(f"{place.name}′since"), Cell(place.next) - Cell(place.now)
+        jumped = ZERO if place.within else history.jumped(place.counts)
+        known = apply(Op.AND, apply(Op.GT, Cell(history.times[0]), Number(-inf)), apply(Op.NOT, jumped))
+        if place.unsure:
+            known = apply(Op.AND, known, apply(Op.AND, history.sure(0), _sure(place.known, place.size)))
+        # The last step may have ended before its aim, so that its integrals are taken now.
+        passed = Cell(place.now) - Cell(history.times[0])
+        lets: list[Let] = [Let(since, apply(Op.WHERE, known, passed, ZERO))]
+        gone = Cell(since)
+        for i in range(place.size):
+            before, *earlier = history.points(i)
+            now = Point(Cell(place.now), tuple(Cell(r + i) for r in place.known), sure=True)
+            course = through([before, now, *earlier])
+            off = _integral(course, gone) - _integral([Cell(register + i) for register in by], gone)
+            told = apply(Op.WHERE, apply(Op.GT, gone, ZERO), Cell(missing + i) + off, ZERO)
+            lets.append(Let(missing + i, told))
+        lets += history.note()
+        # What was missing in a step is made good in the time that it took, also if steps are shorter now.
+        later = apply(Op.MAX, gone, Cell(due) - gone)
+        lets.append(Let(due, apply(Op.WHERE, apply(Op.GT, gone, ZERO), later, ZERO)))
+        over = apply(Op.MAX, length, Cell(due))
+        for i in range(place.size):
+            first, *rest = history.continued(i)
+            lets.append(Let(by[0] + i, first + self.gain * Cell(missing + i) / over))
+            lets += [Let(by[k] + i, c) for k, c in enumerate(rest, start=1)]
+        return Trajectory(
+            by=by, late=tuple(lets), at_start=True, history=history.times, spacing=history.spacing
+        )
+
+    def interpolate(self, place: Place, registers: Registers) -> Trajectory:
+        held = is_held(self.approximation)  # whose integral would be off
+        return (Linear() if held else self.approximation).interpolate(place, registers)
+
+
+def _integral(coefficients: Sequence[Expr], length: Expr) -> Expr:
+    """Of a polynomial, from its origin on."""
+    found: Expr = ZERO
+    for k in range(len(coefficients) - 1, -1, -1):
+        part = coefficients[k] / Number(float(k + 1)) if k else coefficients[0]
+        found = part * length if found is ZERO else (found + part) * length
+    return found

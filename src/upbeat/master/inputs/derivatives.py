@@ -50,6 +50,8 @@ def with_rates(
     between two masses follows from their velocities, wherever it is computed. Not if units are to tell what
     they can `alone`.
     """
+    if not followed and not wanted:
+        return scenario
     asked: dict[End, int] = {}
     for unit, model in scenario.units.items():
         asked |= {(unit, port.name): followed for port in model.ports if port.indicates and followed}

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf, isfinite, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import InvalidInput, MasterError
 from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import BEFORE, CONTROLLED, ERROR, FIRST, HALF, LONGEST, STOP, STUCK
+from upbeat.core.records import dataclass
 from upbeat.core.time import Span, checked_step
 from upbeat.master import checks
 from upbeat.master.computations import SLACK
-from upbeat.master.paces.estimate import Estimate, Watched, driven, lowest_order, milne, orders, richardson
+from upbeat.master.paces.estimate import (
+    Estimate,
+    Watched,
+    driven,
+    energy,
+    lowest_order,
+    milne,
+    orders,
+    richardson,
+)
 from upbeat.master.paces.pace import Written
 from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
 from upbeat.master.program import Block, Blocks, Let
 from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, maximum, minimum, power, where
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.bonds import Bond, power_bonds
 
-Method = Literal["richardson", "milne", "order"]
+Method = Literal["richardson", "milne", "order", "energy"]
 Correct = Literal["repeat", "next"]
 Per = Literal["run", "step"]
 
@@ -53,7 +64,10 @@ class ErrorControl:
     and velocities), unless `ports` names them: they grow as steps get shorter. A Richardson error is
     one of the result, and with `per` = "run" a step of length h may use up h/(length of the run) of the
     tolerance, so that all steps together use up one; with "step" each may use up all of it. The other
-    two are errors of an input while a step lasts, and `per` does not matter.
+    two are errors of an input while a step lasts, and `per` does not matter. "energy" watches power bonds
+    instead (Sadjina and others, 2017): what the coupling creates or destroys in a step of what goes through
+    each, relative to the largest power so far. Bonds are recognised by units of measure, or are the `bonds`,
+    pairs of outputs with the effort first.
 
     `correct` = "repeat" rejects a step whose error is too large and tries a shorter one (all units need
     rollback); "next" lets it stand and only makes the next one shorter. `order` is the order of
@@ -79,6 +93,7 @@ class ErrorControl:
     safety: float = 0.9
     gains: tuple[float, float] = (0.3, 0.4)
     factors: tuple[float, float] = (0.2, 2.0)
+    bonds: tuple[tuple[str, str], ...] = ()
 
     def open_ended(self) -> ErrorControl:
         """As it is in a nested scenario, which is not told how long the run is."""
@@ -88,6 +103,22 @@ class ErrorControl:
                 'tolerance. Give every step the same: ErrorControl(…, per="step") (in a file: per = "step").'
             )
         return self if self.longest is not None else replace(self, longest=inf)
+
+    def scaled(self, factor: float) -> ErrorControl:
+        """The same with another tolerance: that of steps which are longer by `factor`, if its `order` is
+        theirs (1 unless given; otherwise they follow it less)."""
+        part = factor ** (self.order or 1)
+        first, shortest, longest = (
+            None if size is None else size * factor for size in (self.first, self.shortest, self.longest)
+        )
+        return replace(
+            self,
+            tolerance=max(self.tolerance * part, FLOOR),
+            ports={name: max(value * part, FLOOR) for name, value in self.ports.items()},
+            first=first,
+            shortest=shortest,
+            longest=longest,
+        )
 
     @property
     def needs_span(self) -> str | None:
@@ -122,6 +153,7 @@ class ErrorControl:
             given = getattr(self, name)
             if not isinstance(given, Mapping) or not all(_number(v) and v > 0 for v in given.values()):
                 raise MasterError(f"{name} of ErrorControl must name positive numbers, not {given!r}")
+        object.__setattr__(self, "bonds", _bonds(self.bonds, self.method))
         for name in ("gains", "factors"):
             object.__setattr__(self, name, _pair(name, getattr(self, name)))
         if not 0 < self.factors[0] < 1 < self.factors[1]:
@@ -160,15 +192,31 @@ class ErrorControl:
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
         """Blocks with an estimate of the errors, and those of the control."""
         check_rollback(self, wiring)
-        ports = watched(self, wiring, driven(blocks, wiring))
         order = self.order or lowest_order(wiring)
-        found = _ESTIMATES[self.method](blocks, wiring, ports, order)
+        if self.method == "energy":
+            found, names = energy(blocks, wiring, self._power_bonds(wiring), order, self.tolerance)
+        else:
+            ports = watched(self, wiring, driven(blocks, wiring))
+            found = _ESTIMATES[self.method](blocks, wiring, ports, order)
+            names = tuple(port.name for port in ports)
         shared = self.method == "richardson" and self.per == "run"
-        names = tuple(port.name for port in ports)
         note = f"steps by error control ({self.method}, order {order}) of {', '.join(names)}"
         notes = (*found.blocks.notes, note, *rough(self, wiring), *unseen(self, wiring))
         control = _Control(self, steps, names, Cell(found.errors), float(found.power - shared), shared)
         return replace(found.blocks, notes=notes), control.written()
+
+    def _power_bonds(self, wiring: Wiring) -> tuple[Bond, ...]:
+        try:
+            found = power_bonds(wiring.scenario, self.bonds)
+        except InvalidInput as error:
+            raise MasterError(f"bonds of ErrorControl: {error}") from None
+        if not found:
+            raise MasterError(
+                'method = "energy" watches power bonds, and there is none: no two units exchange outputs '
+                "whose units of measure multiply to watts. Give the outputs their units of measure, or name "
+                'them, the effort first: bonds = [["spring.F", "mass.v"]]'
+            )
+        return found
 
 
 class _Control:
@@ -302,6 +350,19 @@ def _tolerances(ports: object) -> list[tuple[str, float]]:
 
 def _number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _bonds(given: object, method: str) -> tuple[tuple[str, str], ...]:
+    pairs: list[tuple[str, str]] = []
+    for pair in given if isinstance(given, (list, tuple)) else (None,):
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not all(isinstance(n, str) for n in pair):
+            raise MasterError(
+                f'bonds of ErrorControl are pairs of outputs, such as [["spring.F", "mass.v"]], not {given!r}'
+            )
+        pairs.append((pair[0], pair[1]))
+    if pairs and method != "energy":
+        raise MasterError('bonds of ErrorControl are for method = "energy"')
+    return tuple(pairs)
 
 
 def _pair(name: str, given: object) -> tuple[float, float]:

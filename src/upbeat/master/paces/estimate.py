@@ -8,23 +8,26 @@ the time in register `now` to the one in `next`, and that is all that is used.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
-from upbeat.core.expr import Cell, Expr, Op, apply
+from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.dataflow import Flow, Resource, live, touched
+from upbeat.core.records import dataclass
+from upbeat.master.dataflow import Flow, Resource, knows_end, live, touched
 from upbeat.master.inputs.approximation import (
     MAX_POLYNOMIAL,
     Approximation,
     Place,
     Polynomial,
     convergence,
+    uncorrected,
 )
 from upbeat.master.loops import worst_of
 from upbeat.master.port_registers import End
 from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Restore, Save, Set, walk
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.bonds import Bond
 from upbeat.units.equations.data import Equations
 
 ROUNDING = 16 * 2.0**-52
@@ -152,7 +155,9 @@ def milne(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int
     The error of an *input* over a step, not of a state: it moves states by about its size times the
     step, so it already is an error per time.
     """
-    ahead = {port: _Ahead(port, wiring, wiring.approximation(port.end), "ahead") for port in watched}
+    ahead = {
+        port: _Ahead(port, wiring, uncorrected(wiring.approximation(port.end)), "ahead") for port in watched
+    }
     return _predicted(
         blocks,
         wiring,
@@ -172,7 +177,7 @@ def orders(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: in
     """
     pairs: list[tuple[_Ahead, _Ahead]] = []
     for port in watched:
-        chosen = wiring.approximation(port.end)
+        chosen = uncorrected(wiring.approximation(port.end))
         degree = convergence(chosen) if convergence(chosen) <= MAX_POLYNOMIAL else MAX_POLYNOMIAL - 1
         order = min(order, degree)
         other = Polynomial(degree)
@@ -189,11 +194,48 @@ def orders(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: in
     )
 
 
+def energy(
+    blocks: Blocks, wiring: Wiring, bonds: Sequence[Bond], order: int, tolerance: float
+) -> tuple[Estimate, tuple[str, ...]]:
+    """What a coupling creates or destroys at power bonds, over the largest power so far; and their names.
+
+    One unit gives out an effort and gets the flow that the other one makes of it. Where what they were given
+    at the end of the step is not what there is, the powers on both sides differ there, by a number that has
+    grown with the power `order` of the step: over the step it is that over order + 1 on the average.
+    """
+    ahead: list[_Ahead] = []
+    errors: list[Expr] = []
+    judge: list[Let] = []
+    names = []
+    step = next(iter(blocks.steps.values()))
+    for bond in bonds:
+        effort, flow = Cell(wiring.outputs[bond.one]), Cell(wiring.outputs[bond.other])
+        name = " and ".join(bond.named(wiring.scenario))
+        off: list[Expr] = []
+        for source, target, other in ((bond.one, bond.one_to, flow), (bond.other, bond.other_to, effort)):
+            if knows_end(step, source[0], target):
+                continue
+            port = Watched(target, wiring.label(target), wiring.inputs[target], 1, tolerance, 1.0)
+            given = _Ahead(port, wiring, uncorrected(wiring.approximation(target)), "ahead")
+            ahead.append(given)
+            wrong = (given.value(0) - Cell(port.register)) / bond.factor(wiring.scenario, target)
+            off.append(wrong * other if source == bond.one else -(wrong * other))
+        largest = wiring.registers.new(wiring.registers.unique(f"{name}′power"))
+        power = apply(Op.MAX, Cell(largest), apply(Op.ABS, effort * flow))
+        judge.append(Let(largest, power))
+        created: Expr = off[0] + off[1] if len(off) == 2 else off[0] if off else Number(0.0)
+        error = apply(Op.ABS, created) / (tolerance * (order + 1.0) * Cell(largest))
+        errors.append(apply(Op.WHERE, apply(Op.GT, Cell(largest), Number(0.0)), error, Number(0.0)))
+        names.append(name)
+    found = _predicted(blocks, wiring, order, ahead, errors, judge)
+    return found, tuple(names)
+
+
 class _Ahead:
-    """The course of an input by an approximation, kept beside the coupling's own.
+    """The trajectory of an input by an approximation, kept besides the coupling's own.
 
     Beside, because a coupling hands over what it likes: an input that sees the end of the step
-    (Gauss-Seidel, Iterated) has no extrapolated course there, and its error is wanted all the same.
+    (Gauss-Seidel, Iterated) has no extrapolated trajectory there, and its error is wanted all the same.
     """
 
     def __init__(self, port: Watched, wiring: Wiring, approximation: Approximation, mark: str) -> None:
@@ -218,7 +260,7 @@ class _Ahead:
             wiring.within(port.end),
         )
         trajectory = approximation.extrapolate(place, wiring.registers)
-        wiring.beside(port.end, trajectory)
+        wiring.track(port.end, trajectory)
         copies = [
             Let(to + i, Cell(s + i)) for to, s in zip(known, sources, strict=True) for i in range(port.cells)
         ]
@@ -238,13 +280,18 @@ class _Ahead:
 
 
 def _predicted(
-    blocks: Blocks, wiring: Wiring, power: int, ahead: Sequence[_Ahead], errors: Sequence[Expr]
+    blocks: Blocks,
+    wiring: Wiring,
+    power: int,
+    ahead: Sequence[_Ahead],
+    errors: Sequence[Expr],
+    first_of_all: Sequence[Let] = (),
 ) -> Estimate:
     """Blocks that judge before they take the new values in."""
     first = wiring.registers.new("error", size=len(errors))
     before = [let for one in ahead for let in one.before]
     after = [let for one in ahead for let in one.after]
-    judge = [Let(first + k, error) for k, error in enumerate(errors)]
+    judge = [*first_of_all, *(Let(first + k, error) for k, error in enumerate(errors))]
     changed = replace(
         blocks,
         start=(*blocks.start, *after),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, nan
 from typing import Literal, get_args
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr, Number, all_of, any_of
 from upbeat.core.reasons import AFTER, ENDLESS, EXPECTED, FIRST, OVER, STOP, USUAL
+from upbeat.core.records import dataclass
 from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.computations import FALLS, SLACK, Fall, Fit
@@ -65,8 +66,8 @@ class LookAhead:
     Events that units of equations, FMUs for model exchange or nested scenarios have `inside` are followed,
     too: the units act, and the step ends there.
 
-    After an event everything begins anew: what conditions and inputs were before says nothing about what they
-    will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
+    After an event everything begins again: what conditions and inputs were before says nothing about what
+    they will be. The first step then is `after` times the usual one (1 for "published", else one half); so is
     the very first. `tolerance` is step/40 for "published", step/100 for "approach", else 1e-5·step, or what
     the solvers of the units can tell if that is more.
     """
@@ -104,6 +105,11 @@ class LookAhead:
                 )
         for name in ("symbolic", "inside"):
             checks.flag(getattr(self, name), f"{name} of LookAhead")
+
+    def scaled(self, factor: float) -> LookAhead:
+        """The same with other steps; a tolerance that was given goes with them."""
+        own = None if self.tolerance is None else self.tolerance * factor
+        return replace(self, step=self.step * factor, tolerance=own)
 
     @property
     def _published(self) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from upbeat.core.errors import MasterError
 from upbeat.core.expr import Cell, Expr
 from upbeat.core.reasons import LEFT, REPLACED, ROUNDED, STOOD
+from upbeat.core.records import dataclass
 from upbeat.master import checks
 from upbeat.master.computations import SLACK, Pick, Rank
 from upbeat.master.paces.pace import Pace, Written, nominal_step, written
@@ -60,6 +61,10 @@ class Monitored(Wrapping):
         if len(set(zip(self.named, self.steps, strict=True))) != len(self.steps):
             raise MasterError(f"Monitored has a step twice: {', '.join(self.labels)}")
         _check_table(self.leads, len(self.steps), self.start)
+
+    def scaled(self, factor: float) -> None:
+        """None: its steps are those of a proof."""
+        return
 
     @property
     def late(self) -> float:

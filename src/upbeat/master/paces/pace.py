@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -18,6 +17,7 @@ from upbeat.core.errors import InvalidInput, StepError, suggest
 from upbeat.core.expr import Expr
 from upbeat.core.ports import Value
 from upbeat.core.reasons import FAR, FIXED, LANDED, Reason, Why, as_reason
+from upbeat.core.records import dataclass
 from upbeat.core.time import OpenSpan, Span, checked_step
 from upbeat.master.computations import GRID, SLACK, Grid
 from upbeat.master.program import Block, Call
@@ -93,9 +93,9 @@ class Notes(Protocol):
 
 @runtime_checkable
 class Hears(Protocol):
-    """A pace whose state is no longer true when somebody changes inputs between two steps, by hand."""
+    """A pace whose state is no longer true when inputs are changed by hand, between two steps."""
 
-    def anew(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
+    def changed(self, state: State, t: float, fired: Sequence[str], read: Read) -> State:
         """The state at the same time `t`, after values were exchanged again and events `fired` by that."""
         ...
 
@@ -217,17 +217,26 @@ def written(pace: Pace, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[B
 
 
 def _check_overrides(pace: Writes) -> None:
-    """A class on top of a built-in pace may not have methods that nobody would call."""
+    """A class on top of a built-in pace may not have methods that would never be called."""
     for kind in type(pace).__mro__:
         if "write" in vars(kind):
             return
-        if own := sorted({"begin", "propose", "review", "note", "anew"} & vars(kind).keys()):
+        if own := sorted({"begin", "propose", "review", "note", "changed", "anew"} & vars(kind).keys()):
             base = next(base for base in type(pace).__mro__ if "write" in vars(base)).__name__
             raise InvalidInput(
                 f"{kind.__name__}.{own[0]} would never be called: the steps of {base} are blocks of the "
                 f"program. Make {kind.__name__} a pace of its own, not derived from {base}, with `begin` and "
                 "`propose` (see docs/extending.md)"
             )
+
+
+def _hook(pace: Proposes) -> Callable[..., State] | None:
+    """What a pace does after a change by hand, if anything."""
+    if isinstance(pace, Hears) or not hasattr(pace, "anew"):
+        return getattr(pace, "changed", None)
+    who = type(pace).__name__
+    warnings.warn(f"{who}: the method 'anew' is now called 'changed'", FutureWarning, stacklevel=2)
+    return cast("Callable[..., State]", pace.anew)
 
 
 ROOM = 64
@@ -246,6 +255,7 @@ class Called:
         self._state = steps.new("pace′state", 1 + self._room).index
         self._reasons: list[Reason] = []
         self._numbers: dict[Reason, int] = {}
+        self._changed = _hook(pace)
         steps.calls.append(self)
 
     @property
@@ -258,7 +268,7 @@ class Called:
             (Call(self, "propose"),),
             (Call(self, "review"),) if isinstance(pace, Reviews) else (),
             (Call(self, "note"),) if isinstance(pace, Notes) else (),
-            (Call(self, "changed"),) if isinstance(pace, Hears) else (),
+            (Call(self, "changed"),) if self._changed is not None else (),
         )
 
     def reason(self, number: int) -> Reason:
@@ -292,8 +302,8 @@ class Called:
             assert isinstance(pace, Notes)
             state = pace.note(state, t, fired, read)
         else:
-            assert isinstance(pace, Hears)
-            state = pace.anew(state, t, fired, read)
+            assert self._changed is not None
+            state = self._changed(state, t, fired, read)
         self._keep(state, write)
 
     def _kept(self, read: Read) -> State:
@@ -366,8 +376,15 @@ def equal_steps(pace: Pace) -> float | None:
     return pace.equal if isinstance(pace, EqualSteps) else None
 
 
+def scaled(pace: Pace, factor: float) -> Pace | None:
+    """The same pace with steps `factor` times as long, as far as steps are up to it; None if it cannot tell
+    what that would be. One that chooses its steps by a tolerance gets another one."""
+    own = getattr(pace, "scaled", None)
+    return None if own is None else cast("Pace | None", own(factor))
+
+
 def lateness(pace: Pace) -> float | None:
-    """How long after an event units may communicate next; None if nobody knows."""
+    """How long after an event units may communicate next; None if that is not known."""
     late = getattr(pace, "late", None)
     return late if late is not None else nominal_step(pace) or None
 
@@ -411,6 +428,9 @@ class Fixed:
     def nominal_step(self) -> float:
         return self.step
 
+    def scaled(self, factor: float) -> Fixed:
+        return Fixed(self.step * factor)
+
     def check_span(self, span: Span) -> None:
         count = (span.stop - span.start) / self.step
         if not count < 1e15 and isfinite(span.stop):
@@ -440,6 +460,9 @@ class EventDriven:
     @property
     def nominal_step(self) -> float:
         return self.longest if isfinite(self.longest) else 0.0
+
+    def scaled(self, factor: float) -> EventDriven:
+        return EventDriven(self.longest * factor)
 
     def write(self, steps: Steps, blocks: Blocks, wiring: Wiring) -> tuple[Blocks, Written]:
         begin, w = Writer(), Writer()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
 from upbeat.core.errors import MasterError
 from upbeat.core.reasons import PATTERN
+from upbeat.core.records import dataclass
 from upbeat.master.computations import SLACK, Pick
 from upbeat.master.paces.monitored import Monitored
 from upbeat.master.paces.pace import Written
@@ -36,6 +36,9 @@ class Pattern:
             raise MasterError(f"steps of Pattern lists sizes, such as (0.1, 0.2), not {self.steps!r}")
         object.__setattr__(self, "steps", tuple(self.steps))
         object.__setattr__(self, "blocks", checked_blocks(self.blocks, self.steps, "Pattern"))
+
+    def scaled(self, factor: float) -> Pattern:
+        return Pattern(tuple(step * factor for step in self.steps), self.blocks)
 
     @cached_property
     def named(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, nan
 from typing import ClassVar
 
@@ -10,11 +10,12 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import MasterError, renamed
 from upbeat.core.expr import Cell, Expr, Op, all_of, any_of, apply
 from upbeat.core.reasons import AFTER, BACK, BETWEEN, ENDLESS, FIRST
+from upbeat.core.records import dataclass
 from upbeat.core.time import checked_step
 from upbeat.master import checks
 from upbeat.master.computations import FALLS, Fall, Fit
 from upbeat.master.events.conditions import WIDTH, Watch, followed
-from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, nominal_step, plain, written
+from upbeat.master.paces.pace import Fixed, Follows, Pace, Written, nominal_step, plain, scaled, written
 from upbeat.master.paces.watching import FEW, GRAINS, TINY, margin, right_after
 from upbeat.master.paces.watching import RELATIVE_MARGIN as MARGIN
 from upbeat.master.paces.wrapping import Wrapping, follower
@@ -59,7 +60,7 @@ class Revised(Wrapping):
     in between, where the condition is seen to be false.
 
     A number for `pace` is the size of a fixed step. The first step, and the first after an event, is
-    `after` times as long (one half, because inputs begin anew then; a `LookAhead` sees to that itself).
+    `after` times as long (one half, because inputs begin again then; a `LookAhead` sees to that itself).
     `tolerance` is 1e-5 of the usual step, or what the solvers of the units can tell if that is more; where
     there is no nominal step, 1e-5 of the one at hand.
     """
@@ -87,6 +88,12 @@ class Revised(Wrapping):
             object.__setattr__(self, "after", checks.positive(self.after, "after of Revised"))
             if self._after > 1.0:
                 raise MasterError(f"after of Revised must be above 0 and at most 1, not {self.after:g}")
+
+    def scaled(self, factor: float) -> Pace | None:
+        """The same around other steps; a tolerance that was given goes with them."""
+        inside = scaled(self.pace, factor)
+        own = None if self.tolerance is None else self.tolerance * factor
+        return None if inside is None else replace(self, pace=inside, tolerance=own)
 
     @property
     def late(self) -> float | None:
@@ -195,8 +202,8 @@ class _Search:
         self.half = new("back′half")
         self.falls = new("back′falls", 1 + FALLS * len(watch.names))
         # Where the first event came true; which it is; whether this is before its fall, because an event that
-        # has happened must be seen above zero first; whether it is so soon after the start that nobody can
-        # see it; and where a step should end that has gone past it, though it is over again at its end.
+        # has happened must be seen above zero first; whether it is so soon after the start that it cannot be
+        # seen; and where a step should end that has gone past it, though it is over again at its end.
         self.at, self.event, self.before, self.hidden, self.end = (
             new(f"back′{name}") for name in ("event at", "event", "before", "hidden", "event over")
         )
@@ -248,7 +255,7 @@ class _Search:
         return w.block
 
     def _over(self, w: Writer) -> None:
-        """The step stands, or begins anew: nothing is known of it."""
+        """The step stands, or begins again: nothing is known of it."""
         w.let(self.rounds, 0.0)
         w.let(self.low, self.steps.now)
         w.let(self.high, self.steps.now)
@@ -322,8 +329,8 @@ class _Search:
         ]
 
     def _estimate(self, w: Writer) -> None:
-        """Where the first event came true between `low` and the end, and which it is; the end if nobody can
-        say.
+        """Where the first event came true between `low` and the end, and which it is; the end, if that is
+        not known.
 
         On polynomials through both; what is meant for a time before works for one after it. Rounding may
         lift what rests on its border by a hair; that is nothing, unless it comes from ever shorter leaps. The

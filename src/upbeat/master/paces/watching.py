@@ -52,7 +52,7 @@ def right_after(close: Expr, step: float) -> Expr:
 
 def allowance(step: float, span: float = inf) -> float:
     """How many events a second may go on and on: in steps of this usual size (0: there is none), in a run of
-    this length (infinity: nobody knows)."""
+    this length (infinity: not known)."""
     return max(PER_STEP / step if step else 0.0, PER_RUN / span)
 
 
@@ -68,7 +68,7 @@ def left(budget: float, rate: float, t: float, reached: float, limit: float, eve
 
 
 # ----------------------------------------------------------------------------------------------------
-# How close to an event is close enough, where nobody has said: as close as the units' solvers can tell.
+# How close to an event is close enough, where it is not given: as close as the units' solvers can tell.
 
 RELATIVE_MARGIN = 1e-5
 """Of a step: closer is of no use, for inputs are not known as well as that between communication points."""
@@ -163,7 +163,7 @@ def watched(control: Control, wiring: Wiring, left: Container[Reg]) -> list[Watc
 
 
 def _states(wiring: Wiring) -> dict[str, list[str]]:
-    """By unit of equations: the outputs, made by the master, that are states nobody else has asked for."""
+    """By unit of equations: the outputs, made by the master, that are states not given out otherwise."""
     found: dict[str, list[str]] = {}
     for unit, model in wiring.scenario.units.items():
         equations = getattr(bare(model), "equations", None)

@@ -17,6 +17,7 @@ from upbeat.master.paces.pace import (
     open_ended,
     plain,
     retries,
+    scaled,
 )
 from upbeat.master.program import Blocks
 
@@ -48,6 +49,11 @@ class Wrapping:
         """The same around another pace."""
         return replace(self, pace=pace)  # type: ignore[type-var]
 
+    def scaled(self, factor: float) -> Pace | None:
+        """The same around steps of another size; None if the pace inside cannot tell what that would be."""
+        inside = scaled(self.pace, factor)
+        return None if inside is None else self.around(inside)  # type: ignore[return-value]
+
     def open_ended(self) -> Pace:
         """The same around the pace inside as it is in a nested scenario."""
         return self.around(open_ended(self.pace))  # type: ignore[return-value]
@@ -58,7 +64,7 @@ class Wrapping:
 
 
 def follower(pace: Pace) -> Follows | None:
-    """Who follows the conditions of events: this pace, or one inside it; None if nobody does."""
+    """Who follows the conditions of events: this pace, or one inside it; None if there is none."""
     if isinstance(pace, Follows):
         return pace
     return follower(pace.pace) if isinstance(pace, Wrapping) else None

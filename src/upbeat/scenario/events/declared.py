@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from upbeat.core.abilities import Model
@@ -21,6 +21,7 @@ from upbeat.core.errors import ExpressionError, ModelError, Problems, suggest
 from upbeat.core.expr import Apply, Expr, Name, Number, Op, indicator, show
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.connection import fitted, formulas_of
 from upbeat.scenario.directory import CONDITIONS, INPUTS, Directory, End, Source, Unclear, Wrong, picked
 from upbeat.scenario.events.functions import Call
@@ -56,6 +57,8 @@ class Event:
     written: Mapping[str, Any] = field(default_factory=dict, compare=False)
     calls: tuple[Call, ...] = ()
     """The functions among the conditions."""
+    hidden: bool = False
+    """Steps end there, and nobody hears of it: for what is watched otherwise."""
 
     @property
     def units(self) -> tuple[str, ...]:

@@ -9,12 +9,13 @@ when a truth becomes true.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Expr, Name, names, substitute
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import CONDITIONS, Directory
 from upbeat.units.python import PythonFunction

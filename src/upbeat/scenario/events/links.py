@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from upbeat.core.errors import suggest
 from upbeat.core.expr import Apply, Expr, Lookup, Name, Number, Op, Table1, names, show
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.connection import closed, fitted, formulas_of
 from upbeat.scenario.directory import INPUTS, Directory, End, Source, Unclear, Wrong, by_hand
 from upbeat.scenario.events.declared import EventMap, read_map

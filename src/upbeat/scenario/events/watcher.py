@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cached_property, reduce
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,12 +32,13 @@ from upbeat.core.expr import (
 )
 from upbeat.core.names import cell_names, split
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.events.declared import Event
 from upbeat.scenario.events.functions import Conditions, with_functions
 from upbeat.scenario.events.links import EventConnection, Sender
-from upbeat.units.discrete.model import Discrete, Emission, FrontEnd, Mode, Variable
+from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable, discrete_of
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.process import bare, placed_like
 
@@ -63,6 +64,8 @@ class Watched:
     then: tuple[tuple[str, tuple[Expr, ...]], ...] = ()
     turning: tuple[Expr, ...] = ()
     rests: bool = False
+    hidden: bool = False
+    """Nobody hears of it: steps end there, and that is all."""
 
     @property
     def indicator(self) -> Expr:
@@ -96,7 +99,7 @@ def with_watcher(parts: Parts) -> Parts:
     """The scenario with its events as a unit of their own, and units that let themselves be changed."""
     if not parts.events:
         return parts
-    parts = with_functions(parts, _behind(parts))
+    parts = with_functions(parts, standing_behind(parts))
     units, ports = _opened(parts)
     reading = _Reading(parts, {event.name for event in parts.events})
     rates = _rates(parts.units)
@@ -112,7 +115,7 @@ def with_watcher(parts: Parts) -> Parts:
         turning = _turning(event, parts.units, rates)
         rests = _rests(event, turning, parts.units)
         own = tuple(map(reading.own, turning))
-        watched.append(Watched(event.name, conditions, tuple(then), own, rests))
+        watched.append(Watched(event.name, conditions, tuple(then), own, rests, event.hidden))
     heard = {(u, port.name): port for u, model in units.items() for port in model.ports}
     sent = {name: replace(heard[end], name=name, causality=Causality.OUTPUT) for end, name in changed.items()}
     links = tuple(_link(end, name, sent[name]) for end, name in changed.items())
@@ -197,7 +200,7 @@ class _Reading:
         self._parts = parts
         self._taken = {*taken, "time"}
         self._directory = Directory(parts.units, parts.inputs)
-        self._behind = _behind(parts)
+        self._behind = standing_behind(parts)
         self._names: dict[str, str] = {}
         self.ports: list[Port] = []
         self.connections: list[Connection] = []
@@ -230,7 +233,7 @@ class _Reading:
         return made
 
 
-def _behind(parts: Parts) -> dict[str, Expr]:
+def standing_behind(parts: Parts) -> dict[str, Expr]:
     """What stands behind the names of inputs (what drives them) and of parameters (their values)."""
     given = {(c.unit, c.port): c.cells for c in parts.connections}
     found: dict[str, Expr] = {}
@@ -377,7 +380,7 @@ def _made(
         is_false[name] = Apply(Op.AND, (is_false[name], Apply(Op.NOT, (fires[name],))))
     rearmed = tuple((armed[e.name], Apply(Op.OR, (is_false[e.name], waits[e.name]))) for e in watched)
     busy = any_of([*due.values(), *again, *turns])
-    happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True) for e in watched]
+    happened = [Port(e.name, Causality.OUTPUT, Kind.BOOLEAN, event=True, internal=e.hidden) for e in watched]
     heard = [
         Port(link.port, Causality.INPUT, Kind.BOOLEAN, event=True, internal=True) for link in links.values()
     ]
@@ -522,7 +525,7 @@ def waits(closed: Scenario) -> Iterator[Wait]:
     What such a condition reads of the unit itself is known once units give it out (`Discrete.showing`).
     """
     for unit, model in closed.units.items():
-        inner = discrete_of(model)
+        inner = discrete_of(bare(model))
         if inner is None or not inner.awaited:
             continue
         known: dict[str, Expr] = {}
@@ -543,18 +546,11 @@ def waits(closed: Scenario) -> Iterator[Wait]:
             yield Wait(unit, text, tuple(substitute(z, known) for z in zs))
 
 
-def discrete_of(model: Model) -> Discrete | None:
-    """What a unit is as a discrete-event unit of data, if it is one that waits; a watcher has events."""
-    inner: Any = bare(model)
-    inner = inner.discrete if isinstance(inner, FrontEnd) else inner
-    return inner if type(inner) is Discrete else None
-
-
 def with_waits(closed: Scenario) -> Scenario:
     """The scenario whose discrete-event units give out what the conditions that they wait for depend on."""
     found: dict[str, Model] = {}
     for unit, model in closed.units.items():
-        inner = discrete_of(model)
+        inner = discrete_of(bare(model))
         if inner is not None and inner.awaited:
             made = inner.showing()
             found[unit] = placed_like(model, made)

@@ -255,8 +255,8 @@ def isolated(model: Model, table: Table) -> Model:
 def isolation_table(model: Isolated) -> dict[str, Any]:
     """The keys that say what `model` is, besides the model inside."""
     defaults = {"deadline": DEADLINE, "restart": 0, "keep_every": KEEP_EVERY}
-    told = {key: getattr(model, key) for key, value in defaults.items() if getattr(model, key) != value}
-    return {"isolation": model.isolation, **told}
+    given = {key: getattr(model, key) for key, value in defaults.items() if getattr(model, key) != value}
+    return {"isolation": model.isolation, **given}
 
 
 def stands_for(model: Model) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import ModelError
 
 if TYPE_CHECKING:  # most scenarios have no FMUs, and need not load what runs them
@@ -46,17 +47,29 @@ _MISSING = 'it is missing: file = "model.fmu"'
 
 def fmu_table(model: Model, folder: Path | None = None) -> dict[str, Any] | None:
     """The table that `fmu_model` reads back from a file in `folder`; None if this is no FMU."""
+    foreign = isinstance(model, FromFile)
+    if not foreign:
+        return None  # without loading what FMUs take
     from upbeat.units.fmi.model import Fmu
 
     if type(model) is not Fmu:
         return None
     path = model.path
-    file = str(path) if folder is None else _relative(path, folder.resolve())
+    file = str(path) if folder is None else path_from(path, folder.resolve())
     return {"kind": "fmu", "file": file, **model.to_spec()}
 
 
-def _relative(path: Path, folder: Path) -> str:
+def path_from(path: Path, folder: Path) -> str:
+    """How a file in `folder` names another one: relative to it, as both may be moved together.
+
+    What is written to a folder for temporary files is read from another one later (checkpoints, results),
+    from which the way out is another: there the whole path is written.
+    """
+    path, temporary = path.absolute(), Path(tempfile.gettempdir()).resolve()
     try:
+        shared = Path(os.path.commonpath([path, folder]))
+        if folder.is_relative_to(temporary) and temporary.is_relative_to(shared):
+            return path.as_posix()
         return Path(os.path.relpath(path, folder)).as_posix()
     except ValueError:  # another drive
         return str(path)

@@ -140,12 +140,12 @@ def _importing_from(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    from upbeat.units.process.child import BESIDE
+    from upbeat.units.process.child import FOLDERS
 
     place = str(folder.resolve())
     sys.path.insert(0, place)
-    if place not in BESIDE:
-        BESIDE.append(place)
+    if place not in FOLDERS:
+        FOLDERS.append(place)
     try:
         yield
     finally:

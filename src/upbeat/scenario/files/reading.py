@@ -36,6 +36,9 @@
     when = "left.x > 2.0 and left.v > 0"
     then = { left.v = "-left.v" }
 
+    [properties]                                # of its results, see `upbeat.scenario.properties`
+    near = "always(left.x < 3)"
+
     [master]                                    # checked by the master, the loop and the recorder
     step = 0.01
     [run]
@@ -52,9 +55,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,140 +73,15 @@ from upbeat.core.errors import (
     cannot_write,
     suggest,
 )
+from upbeat.core.records import dataclass
 from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.files.definitions import MAX_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
+from upbeat.scenario.files.toml import Lines
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
     from upbeat.scenario.files.written import Special
-
-# ----------------------------------------------------------------------------------------------------
-# Where the keys of a TOML text are written: key path → line number, by a light scan.
-#
-# The text must be valid TOML already; the scan only follows its structure (headers, dotted keys, inline
-# tables, arrays, strings over several lines) and never looks at values.
-
-_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
-_DOT = re.compile(r"[ \t]*\.[ \t]*")
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_STRING = re.compile(
-    r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}'
-    r"|'''(?:[^']|'{1,2}(?!'))*'{3,5}"
-    r'|"(?:[^"\\\n]|\\.)*"'
-    r"|'[^'\n]*'",
-    re.DOTALL,
-)
-_SCALAR = re.compile(r"[^,\]}#\n]*")
-
-Keys = tuple[str, ...]
-
-
-class Lines:
-    """The line of every key in a text, found under the key's path."""
-
-    def __init__(self, text: str) -> None:
-        self._starts: list[int] = []
-        self._found: dict[str, int] = {}
-        self._text = text
-        self._at = 0
-
-    def of(self, path: Iterable[str]) -> int | None:
-        """The line of the key at `path`, or of the nearest table around it that has a line."""
-        if not self._starts:  # only of files with problems does anybody want to know
-            self._starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
-            self._scan()
-        parts = ".".join(path).split(".")
-        while parts:
-            line = self._found.get(".".join(parts))
-            if line is not None:
-                return line
-            parts.pop()
-        return None
-
-    # ---------------------------------------------------------------- the scan
-
-    def _scan(self) -> None:
-        table: Keys = ()
-        repeated: dict[Keys, int] = {}
-        self._skip()
-        while self._at < len(self._text):
-            here = self._at
-            if self._text.startswith("[", here):
-                double = self._text.startswith("[[", here)
-                self._at += 2 if double else 1
-                self._skip()
-                table = self._key()
-                if double:
-                    repeated[table] = repeated.get(table, -1) + 1
-                    table = (*table, str(repeated[table]))
-                self._note(table, here)
-                self._at = self._text.index("]", self._at) + (2 if double else 1)
-            else:
-                self._pair(table)
-            self._skip()
-
-    def _pair(self, table: Keys) -> None:
-        """``key = value``."""
-        here = self._at
-        path = (*table, *self._key())
-        self._note(path, here)
-        self._at = self._text.index("=", self._at) + 1
-        self._skip()
-        self._value(path)
-
-    def _value(self, path: Keys) -> None:
-        opening = self._text[self._at : self._at + 1]
-        if opening not in ("[", "{"):
-            match = _STRING.match(self._text, self._at) or _SCALAR.match(self._text, self._at)
-            self._at = match.end() if match else len(self._text)
-            return
-        closing = "]" if opening == "[" else "}"
-        self._at += 1
-        self._skip()
-        index = 0
-        while self._at < len(self._text) and not self._text.startswith(closing, self._at):
-            if opening == "[":
-                self._note((*path, str(index)), self._at)
-                self._value((*path, str(index)))
-                index += 1
-            else:
-                self._pair(path)
-            self._skip()
-            if self._text.startswith(",", self._at):
-                self._at += 1
-                self._skip()
-        self._at += 1
-
-    def _key(self) -> Keys:
-        parts: list[str] = []
-        while True:
-            if match := _BARE_KEY.match(self._text, self._at):
-                parts.append(match[0])
-            elif match := _STRING.match(self._text, self._at):
-                parts.append(tomllib.loads(f"key = {match[0]}")["key"])
-            else:
-                raise ValueError(f"no key at position {self._at}")
-            self._at = match.end()
-            dot = _DOT.match(self._text, self._at)
-            if not dot:
-                return tuple(parts)
-            self._at = dot.end()
-
-    def _skip(self) -> None:
-        match = _SPACE.match(self._text, self._at)
-        assert match is not None  # it matches the empty text
-        self._at = match.end()
-
-    def _note(self, path: Keys, at: int) -> None:
-        line = bisect_right(self._starts, at)
-        for depth in range(len(path), 0, -1):  # a table begins where its first part is written
-            # joined, so that "left.F" = … and left.F = … are found the same way
-            key = ".".join(path[:depth])
-            if key in self._found:
-                break  # and so are the tables around it
-            self._found[key] = line
-
 
 # ----------------------------------------------------------------------------------------------------
 
@@ -214,7 +91,19 @@ MAX_ENTRIES = 15_000
 LARGEST = 10_000_000
 """In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
 
-_TABLES = ("models", "units", "connections", "inputs", "outputs", "events", "master", "run", "record")
+_TABLES = (
+    "models",
+    "units",
+    "connections",
+    "inputs",
+    "outputs",
+    "events",
+    "properties",
+    "master",
+    "run",
+    "record",
+    "study",
+)
 _KEYS = ("upbeat", "name", *_TABLES)
 
 
@@ -286,6 +175,11 @@ def read_scenario(
     )
 
 
+def has_study(path: Path) -> bool:
+    """Whether a file that has been read is a scenario with a ``[study]``, which is for a layer above."""
+    return path.suffix == ".toml" and "study" in tomllib.loads(path.read_text(encoding="utf-8-sig"))
+
+
 def read_text(
     text: str,
     *,
@@ -338,7 +232,14 @@ def _read(
             ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
         )
         broken = {""}
-    sections = Sections(units, pairs, tables["inputs"], tables["outputs"], events=tables["events"] or None)
+    sections = Sections(
+        units,
+        pairs,
+        tables["inputs"],
+        tables["outputs"],
+        events=tables["events"] or None,
+        properties=tables["properties"] or None,
+    )
     parts = assemble(sections, problems, broken)
     if values:
         parts = with_values(parts, values, problems, broken)
@@ -505,7 +406,8 @@ def write_scenario(what: ScenarioFile | Scenario, path: str | Path, special: Spe
 
 def scenario_text(what: ScenarioFile | Scenario, special: Special | None = None) -> str:
     """The text of a scenario file; `special` gives the tables of models that only layers above know."""
-    from upbeat.scenario.files.written import scenario_tables, toml_text
+    from upbeat.scenario.files.toml import toml_text
+    from upbeat.scenario.files.written import scenario_tables
 
     file = what if isinstance(what, ScenarioFile) else ScenarioFile(what)
     settings = {"master": file.master, "run": file.run, "record": file.record}

@@ -1,13 +1,9 @@
-"""Scenarios as plain tables, and tables as TOML that people like to read."""
+"""Scenarios as plain tables, of which `upbeat.scenario.files.toml` makes text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import PurePath
-from typing import Any
-
-import tomli_w
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput
@@ -20,10 +16,8 @@ from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import as_isolated
 from upbeat.units.shorthand import port_spec
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
-_SPREAD = ("states", "inputs", "outputs", "parameters", "variables", "locals", "tables", "transitions")
-"""Parts of a unit that are written with a line for each entry."""
-
+if TYPE_CHECKING:
+    from upbeat.properties.robustness import Property
 
 Special = Callable[[str, Model], "dict[str, Any] | None"]
 """The table of a unit by its name and model, where the layer above knows better."""
@@ -49,7 +43,12 @@ def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[
         "inputs": {port.name: port_spec(port) for port in scenario.inputs},
         "outputs": {output.port.name: _output(output, directory) for output in scenario.all_outputs},
         "events": {event.name: dict(event.written) for event in scenario.events},
+        "properties": {one.name: _property(one) for one in scenario.properties},
     }
+
+
+def _property(one: Property) -> str | dict[str, str]:
+    return {"holds": one.text, "online": one.online} if one.online else one.text
 
 
 def _shared_models(
@@ -58,9 +57,9 @@ def _shared_models(
     """A model that several units use is written once, under the name of the first of them."""
 
     def table(name: str, model: Model) -> dict[str, Any]:
-        told = as_isolated(model)
-        if told is not None:
-            return table(name, told.model) | isolation_table(told)
+        isolated = as_isolated(model)
+        if isolated is not None:
+            return table(name, isolated.model) | isolation_table(isolated)
         return (special and special(name, model)) or table_of(name, model)
 
     users: dict[int, list[str]] = {}
@@ -102,51 +101,3 @@ def _natural(output: ScenarioOutput | EventOutput, directory: Directory) -> Port
         return deliver_event(bare, output.text, directory, fixed=False).port
     except Wrong:
         return bare  # labels in a map, which need items
-
-
-# -------------------------------------------------------------------- as text
-
-
-def toml_text(content: Mapping[str, Any]) -> str:
-    """`content` as TOML. Entries keep their order, which a scenario needs; empty ones are left out."""
-    return "\n\n".join("\n".join(block) for block in _blocks(content)) + "\n"
-
-
-def _blocks(content: Mapping[str, Any]) -> Iterator[list[str]]:
-    given = {key: value for key, value in content.items() if value not in ("", {})}
-    yield [f"{key} = {_value(value)}" for key, value in given.items() if not isinstance(value, Mapping)]
-    for key, table in given.items():
-        if key in ("models", "units", "events"):
-            for name, entries in table.items():
-                yield [f"[{key}.{_key(name)}]", *_unit_lines(entries)]
-        elif isinstance(table, Mapping):
-            yield [f"[{key}]", *(f"{_key(name)} = {_value(value)}" for name, value in table.items())]
-
-
-def _unit_lines(entries: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in entries.items():
-        if key in _SPREAD and isinstance(value, Mapping) and value:
-            for name, entry in value.items():
-                yield f"{_key(key)}.{_key(name)} = {_value(entry)}"
-        elif key in _SPREAD and isinstance(value, list):
-            yield f"{_key(key)} = ["
-            yield from (f"    {_value(entry)}," for entry in value)
-            yield "]"
-        else:
-            yield f"{_key(key)} = {_value(value)}"
-
-
-def _value(value: Any) -> str:
-    """On one line; strings and numbers are left to the library, which knows all their rules."""
-    if isinstance(value, Mapping):
-        pairs = [f"{_key(key)} = {_value(item)}" for key, item in value.items() if item is not None]
-        return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    if isinstance(value, PurePath):
-        value = str(value)
-    return tomli_w.dumps({"v": value}).removeprefix("v = ").rstrip("\n")
-
-
-def _key(key: str) -> str:
-    return key if _BARE.match(key) else tomli_w.dumps({key: 0}).removesuffix(" = 0\n")

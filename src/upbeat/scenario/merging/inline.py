@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import UpbeatError
 from upbeat.core.expr import Expr, Name, kind_of, show, substitute
+from upbeat.core.names import HIDDEN, objection_to
 from upbeat.core.names import cell_names as cells_called
-from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End, by_hand
@@ -111,6 +112,8 @@ class ScenarioEditor:
             tuple(self.outputs.parts.values()),
             tuple(self.event_connections.parts.values()),
             tuple(self.event_outputs.parts.values()),
+            properties=self._before.properties,
+            monitored=self._before.monitored,
         )
         return Scenario.from_parts(parts, self._before.name, self._before.opened_inputs, self.origin)
 
@@ -149,7 +152,8 @@ def _first_origin(scenario: Scenario) -> Origin:
     free = [(u, p.name) for u, p in ports if p.causality is Causality.INPUT]
     for end in (*driven, *free):  # in the order in which a trace has them
         shown.setdefault(scenario.column(*end), False)
-    shown |= {output.port.name: True for output in scenario.outputs}
+    names = (output.port.name for output in scenario.outputs)
+    shown |= {name: True for name in names if not name.startswith(HIDDEN)}
     return Origin(tuple(scenario.units), {}, shown=shown)
 
 
@@ -522,7 +526,7 @@ def _check_kinds(
 
 
 def unique_name(name: str, new: set[str], *taken: Container[str]) -> str:
-    """An identifier that nobody has yet; it is one of the new ones from now on."""
+    """An identifier that is free; it is one of the new ones from now on."""
     plain = re.sub(r"[\W_]+", "_", name, flags=re.ASCII)
     made, count = plain, 1
     while any(made in names for names in (new, *taken)) or objection_to(made):

@@ -186,7 +186,7 @@ def _over(a: Expr, b: Expr) -> Expr:
 class SharedEvent:
     """An event over the ports of the scenario: new values for cells of units. `end`: the port that sends it.
 
-    It is `logged`, unless it was inside a nested scenario, where nobody sees it.
+    It is `logged`, unless it was inside a nested scenario, where it is not seen.
     """
 
     end: End
@@ -216,14 +216,15 @@ def shared_events(scenario: Scenario) -> tuple[dict[str, Model], list[SharedEven
 def _without(name: str, model: Model, targets_of_events: set[End]) -> Model:
     """The model without the event inputs through which it was told what to change."""
     ports = {port for unit, port in targets_of_events if unit == name}
-    if not ports or not isinstance(model, Ode):
+    equations = getattr(model, "equations", None)
+    if not ports or equations is None:
         return model
-    equations = replace(
-        model.equations,
-        heard=tuple(port for port in model.equations.heard if port.name not in ports),
-        events=tuple(event for event in model.equations.events if ports.isdisjoint(event.on)),
+    changed = replace(
+        equations,
+        heard=tuple(port for port in equations.heard if port.name not in ports),
+        events=tuple(event for event in equations.events if ports.isdisjoint(event.on)),
     )
-    return Ode(**{**equations.to_spec(), "solver": model.solver})
+    return Ode(**{**changed.to_spec(), "solver": getattr(model, "solver", None)})
 
 
 def _shared_event(
@@ -232,9 +233,9 @@ def _shared_event(
     then = []
     for output, values in observed.then:
         for other, port in targets[observed.watcher, output]:
-            model = scenario.units[other]
-            assert isinstance(model, Ode)  # nothing else lets itself be changed
-            then += [(other, cell, new) for cell, new in _changed(model.equations, port, values)]
+            equations = getattr(scenario.units[other], "equations", None)
+            assert equations is not None  # nothing else lets itself be changed
+            then += [(other, cell, new) for cell, new in _changed(equations, port, values)]
     return SharedEvent(observed.place, observed.conditions, tuple(then), observed.watcher == EVENTS)
 
 

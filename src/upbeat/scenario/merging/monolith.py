@@ -64,7 +64,13 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     reasons = {columns[UNIT, name]: closed.why_fixed(*end) for name, end in made.tunable.items()}
     fixed = {name: why for name, why in reasons.items() if why is not None}
     origin = Origin(known, columns, notes, shown, fixed=fixed)
-    return type(scenario).from_parts(Parts({UNIT: whole}, (), (), outputs), scenario.name, origin=origin)
+    parts = Parts({UNIT: whole}, (), (), outputs)
+    if scenario.properties:
+        from upbeat.scenario.properties import closed_properties
+
+        kept = tuple(replace(one, online="") for one in closed_properties(scenario))
+        parts = replace(parts, properties=kept)
+    return type(scenario).from_parts(parts, scenario.name, origin=origin)
 
 
 def _flat(scenario: Scenario) -> Scenario:

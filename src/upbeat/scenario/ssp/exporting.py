@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from upbeat.core.abilities import FromFile
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import Problems, UpbeatError, cannot_read
 from upbeat.core.expr import Expr, evaluate, names
@@ -19,7 +20,7 @@ from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.files.definitions import ISOLATION, isolation_table
 from upbeat.scenario.files.reading import ScenarioFile
-from upbeat.scenario.files.written import toml_text
+from upbeat.scenario.files.toml import toml_text
 from upbeat.scenario.merging.merge import Affine as Form
 from upbeat.scenario.merging.merge import affine
 from upbeat.scenario.scenario import Scenario
@@ -39,73 +40,8 @@ from upbeat.units.fmi.description import Causality as FmiCausality
 from upbeat.units.fmi.description import Type, UnitDefinition, Variable, measure_of
 from upbeat.units.fmi.description.attributes import Attributes
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.xml import Element
+from upbeat.units.fmi.xml import Element, document, element, group
 from upbeat.units.process import as_isolated, bare
-
-# ----------------------------------------------------------------------------------------------------
-# Writing XML: elements as text, with the prefixes of SSP and whatever namespaces annotations bring along.
-
-
-def element(tag: str, *children: Element | None, text: str = "", **attributes: object) -> Element:
-    """An element; attributes and children that are None are left out. ``mime_type`` is ``mime-type``."""
-    given = {key.replace("_", "-"): _text(value) for key, value in attributes.items() if value is not None}
-    return Element(tag, given, 0, [child for child in children if child is not None], text)
-
-
-def group(tag: str, children: list[Element]) -> Element | None:
-    """An element around others; None if there are none."""
-    return element(tag, *children) if children else None
-
-
-def document(root: Element) -> bytes:
-    """The whole file."""
-    for prefix, address in NAMESPACES.items():
-        root.attributes.setdefault(f"xmlns:{prefix}", address)
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
-    _write(root, "", "", lines)
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def _write(one: Element, indent: str, around: str, lines: list[str]) -> None:
-    space, brace, name = one.tag.rpartition("}")
-    space = space[1:] if brace else ("" if ":" not in one.tag else around)
-    tag = name if brace else one.tag
-    attributes = dict(one.attributes)
-    if space != around:
-        attributes["xmlns"] = space
-    written = []
-    for number, (key, value) in enumerate(attributes.items()):
-        address, other, bare = key.rpartition("}")
-        if other:  # of a namespace of its own
-            written.append(f" xmlns:a{number}={_quoted(address[1:])} a{number}:{bare}={_quoted(value)}")
-        else:
-            written.append(f" {key}={_quoted(value)}")
-    head = f"{indent}<{tag}{''.join(written)}"
-    if not one.children:
-        lines.append(f"{head}>{_escaped(one.text)}</{tag}>" if one.text else f"{head}/>")
-        return
-    lines.append(f"{head}>{_escaped(one.text)}")
-    for child in one.children:
-        _write(child, f"{indent}  ", space, lines)
-    lines.append(f"{indent}</{tag}>")
-
-
-def _escaped(text: str) -> str:
-    # xml.sax.saxutils has this, too, and loads half of the standard library with it.
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _quoted(value: str) -> str:
-    """Line ends stay line ends: a parser would read them as blanks."""
-    made = _escaped(value).replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", "&#9;")
-    return f"'{made}'" if '"' in made and "'" not in made else '"{}"'.format(made.replace('"', "&quot;"))
-
 
 # ----------------------------------------------------------------------------------------------------
 # What an SSP says without a meaning for a run, for an export to give back: annotations, drawings, author.
@@ -212,18 +148,18 @@ def _connection(
 
 
 def _leaves(system: System, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Component]]:
-    for element in system.elements:
-        if isinstance(element, Component):
-            yield (*path, element.name), element
-        elif not isinstance(element, Reference):
-            yield from _leaves(element, (*path, element.name))
+    for one in system.elements:
+        if isinstance(one, Component):
+            yield (*path, one.name), one
+        elif not isinstance(one, Reference):
+            yield from _leaves(one, (*path, one.name))
 
 
 def _systems(system: System, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], System]]:
     yield path, system
-    for element in system.elements:
-        if isinstance(element, System):
-            yield from _systems(element, (*path, element.name))
+    for one in system.elements:
+        if isinstance(one, System):
+            yield from _systems(one, (*path, one.name))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -623,7 +559,10 @@ def write_ssp(file: ScenarioFile, path: Path, kept: Kept | None = None) -> None:
     Raises `ScenarioError` with everything that cannot be said in SSP.
     """
     export = _Export(file, kept or Kept())
-    text = document(export.description())
+    root = export.description()
+    for prefix, address in NAMESPACES.items():
+        root.attributes.setdefault(f"xmlns:{prefix}", address)
+    text = document(root)
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("SystemStructure.ssd", _DATE), text, zipfile.ZIP_DEFLATED)
@@ -665,11 +604,11 @@ class _Export:
         for event in scenario.events:
             self._refuse(("events", event.name), "SSP has no events between units")
         for name, model in scenario.units.items():
-            told, plain = as_isolated(model), bare(model)
-            if isinstance(plain, Fmu):
-                self._units[name] = plain
-                if told is not None:
-                    self._isolated[name] = isolation_table(told)
+            isolated, plain = as_isolated(model), bare(model)
+            if isinstance(plain, FromFile):
+                self._units[name] = cast("Fmu", plain)
+                if isolated is not None:
+                    self._isolated[name] = isolation_table(isolated)
             else:
                 self._refuse(("units", name), f"it is a {type(model).__name__}, and SSP knows FMUs only")
         variables = [v for fmu in self._units.values() for _, v in port_variables(fmu).values()]

@@ -173,7 +173,7 @@ def _unlike(source: UnitDefinition, target: UnitDefinition) -> Unfit:
 
 
 def _by_name(source: UnitDefinition, target: UnitDefinition, relative: bool, warn: Warn) -> Affine:
-    """What the names of units say that nobody defines."""
+    """What the names of units that are not defined mean."""
     one, other = measure_of(source, relative=relative), measure_of(target, relative=relative)
     try:
         found = measure.conversion(one, other)
@@ -677,7 +677,7 @@ class Following:
         self._findings = findings
 
     def of(self, node: Node) -> Signal | Given | None:
-        """The signal or value that a connector follows; None if nobody gives it one."""
+        """The signal or value that a connector follows; None if it has none."""
         chain = list(self._wiring.chain(node))
         last = chain[-1][0]
         signal = len(chain) > 1 and (last[0] in self._wiring.leaves or self._is_input(last))

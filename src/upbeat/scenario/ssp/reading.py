@@ -86,7 +86,7 @@ def local(element: Element) -> str:
 
 
 def kept(element: Element, findings: Findings, where: str) -> tuple[Element, ...]:
-    """Annotations, geometry and the like. Upbeat's own annotations are written anew each time."""
+    """Annotations, geometry and the like. Upbeat's own annotations are written again each time."""
     found = []
     for child in element.children:
         if local(child) not in KEPT or "}" in child.tag:
@@ -115,7 +115,7 @@ def settings(element: Element) -> str:
 
 
 def check_children(element: Element, known: Collection[str], findings: Findings, where: str) -> None:
-    """Name every child that nobody will look at."""
+    """Name every child that is ignored."""
     for child in element.children:
         if local(child) not in known and local(child) not in KEPT:
             findings.warning(child.line, where, f"<{shown(child.tag)}> is not supported and is left out")

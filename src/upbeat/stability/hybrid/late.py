@@ -206,7 +206,7 @@ class LateSwitches:
 
     `largest`: with every delay below it the system comes to rest; None if no delay that was looked at keeps
     it from that, or if `why` says why nothing is known. `here`: how late a switch comes at most with the
-    master of the experiment; None if nobody knows. `inside`: the unit that locates its switches by itself.
+    master of the experiment; None if not known. `inside`: the unit that locates its switches by itself.
     """
 
     largest: LargestDelay | None = None

@@ -6,17 +6,13 @@ near, and a sampled controller is a matrix for every event. Clocks and samplers 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from upbeat.core.abilities import Ability
-from upbeat.core.expr import Apply, Expr, Name, Number, Op, differentiate, fold, names, simplify
-from upbeat.core.expr.nodes import Inner, Leaf
-from upbeat.core.names import cell_names
-from upbeat.core.ports import Causality, Kind
+from upbeat.core.abilities import KeptNumbers
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.stability.linear.finite_differences import (
     ACCURACY,
     DifferencedUnit,
@@ -31,57 +27,31 @@ from upbeat.stability.linear.finite_differences import (
 )
 from upbeat.stability.linear.flows import Flow, Moving
 from upbeat.stability.linear.forms import Array, DynamicLinearUnit, NoMatrix, Rows, _at
-from upbeat.units.discrete.devs import DevsUnit
-from upbeat.units.discrete.model import NEVER, Discrete
-from upbeat.units.discrete.unit import DiscreteUnit
-from upbeat.units.equations.data import TIME
-from upbeat.units.python import Sampled
-
-
-def carries_numbers(model: Any, unit: Any) -> bool:
-    """Whether a discrete unit takes, keeps or gives real numbers."""
-    sampled = isinstance(unit, Sampled) and Ability.ROLLBACK in model.abilities
-    return (sampled or isinstance(unit, (DiscreteUnit, DevsUnit))) and any(
-        port.kind is Kind.REAL and port.causality is not Causality.PARAMETER for port in model.ports
-    )
 
 
 class Kept:
-    """A handle for what a discrete unit keeps: its numbers, but for those that say when it jumps."""
+    """A handle for what a unit keeps from jump to jump (`KeepsNumbers`)."""
 
     counts = False
-
     writable = True
     advice = ""
 
-    def __init__(self, name: str, unit: Any, model: Any) -> None:
+    def __init__(self, name: str, unit: Any, ports: Sequence[Port]) -> None:
         self._name, self._unit = name, unit
-        token = unit.save()
-        if isinstance(unit, DiscreteUnit):
-            discrete: Discrete = getattr(model, "discrete", model)
-            timed = {
-                v.name for v in discrete.variables for mode in discrete.modes if _moves(mode.due, v.name)
-            }
-            real = [v.kind is Kind.REAL and v.name not in timed for v in discrete.variables]
-            self.paths: list[Path] = [(1 + i,) for i, own in enumerate(real) if own]
-            self._apart: list[Path] = [(1 + i,) for i, own in enumerate(real) if not own]
-            self.labels = tuple(v.name for v, own in zip(discrete.variables, real, strict=True) if own)
-            self._modes: list[Path] = [
-                (1 + i,)
-                for i, v in enumerate(discrete.variables)
-                if v.kind is not Kind.REAL and _read(discrete, v.name)
-            ]
-        elif isinstance(unit, Sampled):
-            # What it holds, and what the unit inside remembers from sample to sample, its inputs among it.
-            inner = Tokens(name, NamedErrors(name, unit.inside), model.ports, unit.time, unit.period)
-            held = [(3, port.name) for port in model.ports if (3, port.name) in Look(token).numbers]
-            self.paths = [*held, *((4, *path) for path in inner.remembered)]
-            self._apart = [(1,), *((4, *path) for path in inner.steady)]
-            self.labels = tuple(called(path[1:]) for path in self.paths)
-        else:
-            self.paths = [path for path in Look(token).numbers if path[0] == "state"]
-            self._apart = []
-            self.labels = tuple(called(path[1:]) for path in self.paths)
+        self.layout: KeptNumbers = unit.kept_numbers()
+        known = Look(unit.save()).numbers
+        self.paths = [path for place in self.layout.states for path in known if _within(path, place)]
+        self._times = [path for place in self.layout.times for path in known if _within(path, place)]
+        self.labels = self.layout.names or tuple(called(path[1:]) for path in self.paths)
+        self.inside: Tokens | None = None
+        if (sampling := self.layout.sampling) is not None:
+            # What the unit inside remembers from sample to sample, its inputs among it.
+            inner = NamedErrors(name, sampling.unit)
+            self.inside = Tokens(name, inner, ports, unit.time, sampling.period)
+            remembered = [(*sampling.token, *path) for path in self.inside.remembered]
+            self.paths += remembered
+            self.labels += tuple(called(path[1:]) for path in remembered)
+            self._times += [(*sampling.token, *path) for path in self.inside.steady]
 
     def whole(self) -> list[bool]:
         """Which of the numbers are whole ones, now."""
@@ -106,34 +76,23 @@ class Kept:
         """Other values in some places."""
         self._unit.restore(rebuilt(self._unit.save(), wanted))
 
-    def signs(self) -> dict[Path, Any]:
+    def modes(self) -> dict[Path, Any]:
         """What it keeps that is no real number, and that others of its numbers or outputs may depend on."""
-        if isinstance(self._unit, Sampled):
-            return {}  # what is no number there was looked at when the unit inside was tried out
         token = self._unit.save()
-        known = dict(leaves(token))
-        if isinstance(self._unit, DiscreteUnit):
-            return {path: known[path] for path in self._modes}
-        whole = [path for path, fixed in zip(self.paths, self.whole(), strict=True) if fixed]
-        return {path: value for path, value in known.items() if path in whole} | {
-            path: value for path, value in Look(token).others.items() if path[0] == "state"
+        others = Look(token).others
+        real = {path for path, whole in zip(self.paths, self.whole(), strict=True) if not whole}
+        return {
+            path: others.get(path, value)
+            for path, value in leaves(token)
+            if path not in real and any(_within(path, place) for place in self.layout.modes)
         }
 
     def remainder(self) -> tuple[Any, ...]:
-        token = self._unit.save()
-        look = Look(token)
-        others = {path: value for path, value in look.others.items() if path[0] != "events"}
-        numbers = look.numbers
-        if isinstance(self._unit, Sampled):
-            return self._unit.due(), {path: numbers[path] for path in self._apart}, others
-        if isinstance(self._unit, DiscreteUnit):
-            return self._unit.due(), {path: numbers[path] for path in self._apart}
-        fixed = {
-            path: numbers[path]
-            for path, is_whole in zip(self.paths, self.whole(), strict=True)
-            if is_whole and path in numbers
-        }
-        return self._unit.due(), (token.since, token.until), others, fixed, tuple(numbers)
+        look = Look(self._unit.save())
+        times = {path: look.numbers[path] for path in self._times}
+        whole = {p: v for p, v in self.modes().items() if p in look.numbers and p in set(self.paths)}
+        kept = [p for p in look.numbers if any(_within(p, place) for place in self.layout.states)]
+        return self._unit.due(), times, look.others, whole, kept
 
     def check_remainder(self, one: Any, two: Any) -> None:
         if one[0] != two[0]:
@@ -154,92 +113,8 @@ class Kept:
         """What it does between events does not depend on the time."""
 
 
-def _read(discrete: Discrete, name: str) -> bool:
-    """Whether anything but a variable itself, and the time of the next event, depends on it."""
-    used = [cell for _, cells in discrete.outputs for cell in cells]
-    for mode in discrete.modes:
-        for emission in mode.emissions:
-            used += [emission.present, *emission.cells]
-        used += [value for to, value in (*mode.internal, *mode.external) if to != name]
-    return name == discrete.mode or any(name in names(expression) for expression in used)
-
-
-def _moves(due: Any, name: str) -> bool:
-    slope = simplify(differentiate(due, name))
-    return not (isinstance(slope, Number) and slope.value == 0.0)
-
-
-class _Clock(enum.Enum):
-    """How an expression goes with the time, if all times that a unit remembers go with it."""
-
-    STILL = 0
-    GOES = 1  # as the time does
-    NEVER = 2  # infinite: both
-    OTHER = 3
-
-
-COMPARED = {Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE}
-
-
-def _by_the_clock(discrete: Discrete) -> bool:
-    """Whether what jumps do, to first order, may depend on the time itself, and not only on how long ago
-    something was: then those of one period say nothing about later ones."""
-    changes = [pair for mode in discrete.modes for pair in (*mode.internal, *mode.external)]
-    real = {variable.name for variable in discrete.variables if variable.kind is Kind.REAL}
-
-    def timed(node: Inner, args: list[bool]) -> bool:
-        """Whether a sum, or one of several values, has the time in it: not what they are chosen by."""
-        if isinstance(node, Apply) and node.op is Op.WHERE:
-            return any(args[1:])
-        return isinstance(node, Apply) and node.op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX) and any(args)
-
-    times = {
-        to for to, value in changes if to in real and fold(value, lambda leaf: leaf == Name(TIME), timed)
-    }
-
-    def goes(expression: Expr) -> _Clock:
-        def leaf(node: Leaf) -> _Clock:
-            if isinstance(node, Number) and abs(node.value) >= NEVER:
-                return _Clock.NEVER
-            return _Clock.GOES if isinstance(node, Name) and node.id in {TIME, *times} else _Clock.STILL
-
-        return fold(expression, leaf, _together)
-
-    while odd := {to for to, value in changes if to in times and goes(value) in (_Clock.STILL, _Clock.OTHER)}:
-        times -= odd
-    sent = [one for mode in discrete.modes for one in mode.emissions]
-    decided = [value for to, value in changes if to not in real] + [one.present for one in sent]
-    given = [value for to, value in changes if to in real - times]
-    given += [cell for _, cells in discrete.outputs for cell in cells] + [
-        c for one in sent for c in one.cells
-    ]
-    by = real | {n for p in discrete.ports if p.kind is Kind.REAL for n in cell_names(p.name, p.size)}
-    slopes = (
-        simplify(differentiate(cell, name)) for cell in given for name in sorted(names(cell) & (by - times))
-    )
-    return any(
-        TIME in names(one) and goes(one) not in (_Clock.STILL, _Clock.NEVER) for one in (*decided, *slopes)
-    )
-
-
-def _together(node: Inner, args: list[_Clock]) -> _Clock:
-    if _Clock.OTHER in args:
-        return _Clock.OTHER
-    kinds = set(args) - {_Clock.NEVER}
-    if isinstance(node, Apply):
-        match node.op, args:
-            case Op.WHERE, [_Clock.STILL, a, b]:
-                kinds = {a, b} - {_Clock.NEVER}
-                return _Clock.OTHER if len(kinds) > 1 else kinds.pop() if kinds else _Clock.NEVER
-            case ((Op.MIN | Op.MAX), _) if len(kinds) <= 1:
-                return kinds.pop() if kinds else _Clock.NEVER
-            case Op.SUB, [_Clock.GOES, _Clock.GOES]:
-                return _Clock.STILL
-            case ((Op.ADD | Op.SUB), [_Clock.GOES, _Clock.STILL]) | (Op.ADD, [_Clock.STILL, _Clock.GOES]):
-                return _Clock.GOES
-            case op, _ if op in COMPARED and len(kinds) <= 1:
-                return _Clock.STILL
-    return _Clock.OTHER if _Clock.GOES in kinds else _Clock.STILL
+def _within(path: Path, place: Path) -> bool:
+    return path[: len(place)] == place
 
 
 class DiscreteLinearUnit(DifferencedUnit):
@@ -255,7 +130,7 @@ class DiscreteLinearUnit(DifferencedUnit):
         real = [port for port in model.ports if port.kind is Kind.REAL]
         inputs = [port for port in real if port.causality is Causality.INPUT]
         self._given_out = [port for port in real if port.causality is Causality.OUTPUT]
-        handle = Kept(name, unit, model)
+        handle = Kept(name, unit, model.ports)
         DynamicLinearUnit.__init__(self, handle.labels, inputs, self._given_out)
         self._name, self._unit, self._handle, self._step = name, unit, handle, 0.0
         self.kept = handle
@@ -264,12 +139,12 @@ class DiscreteLinearUnit(DifferencedUnit):
         self._known, self._fitted = None, None
         self._pending: frozenset[str] = frozenset()
         self._events = {port.name for port in inputs if port.event}
-        self._timed = isinstance(unit, DiscreteUnit) and _by_the_clock(getattr(model, "discrete", model))
         self._inside: DifferencedUnit | None = None
-        if isinstance(unit, Sampled):
-            named = NamedErrors(name, unit.inside)
-            tokens = Tokens(name, named, model.ports, unit.time, unit.period)
-            self._inside = DifferencedUnit(name, named, model.ports, tokens, trajectories, unit.period)
+        if (sampling := handle.layout.sampling) is not None and handle.inside is not None:
+            named = NamedErrors(name, sampling.unit)
+            self._inside = DifferencedUnit(
+                name, named, model.ports, handle.inside, trajectories, sampling.period
+            )
 
     @property
     def slopes(self) -> float:
@@ -296,11 +171,11 @@ class DiscreteLinearUnit(DifferencedUnit):
         self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
     ) -> Sequence[float] | None:
         """What a jump does is looked at for every jump of a period; later ones may do something else."""
-        if self._timed:
+        if self.kept.layout.timed:
             return None
-        if self._inside is None:
+        if self._inside is None or self.kept.layout.sampling is None:
             return ()
-        period = self._unit.period
+        period = self.kept.layout.sampling.period
         last = self._unit.due() - period
         tried = self._inside.alike(last, period, (), [k * step / period for k in later if k * step >= period])
         return None if tried is None else [k * period / step for k in tried]

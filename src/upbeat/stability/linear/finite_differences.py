@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from upbeat.core.abilities import StateAccess
 from upbeat.core.errors import FAULTS, InvalidInput, StepError
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.stability.linear.flows import ROUNDING, Flow, Moving, best_slopes
-from upbeat.stability.linear.forms import Array, DynamicLinearUnit, NoMatrix, Rows, differ
+from upbeat.stability.linear.forms import TRYING, Array, DynamicLinearUnit, NoMatrix, Rows, differ
 
 # ----------------------------------------------------------------------------------------------------
 # The states of a unit in its own tokens: the numbers in what `save` gives, less those that are no states.
@@ -220,7 +221,7 @@ class Tokens:
         return [repr(self._unit.get(port.name)) for port in self._given_out]
 
     def _check_rest(self, points: Sequence[tuple[Any, float]]) -> None:
-        """What is no number that could move a little must stay as it is, or matter to nobody."""
+        """What is no number that could move a little must stay as it is, or not matter."""
         for token, t in points:
             self._unit.restore(token)
             before = Look(token)
@@ -417,7 +418,7 @@ def _rebuilt(token: Any, wanted: Mapping[Path, Any], path: Path) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Beside units that nobody can look into: what they do is tried out, from where they stand, and undone.
+# Units whose equations are not known: what they do is tried out, from where they are, and undone.
 #
 # All that is needed are the unit's own calls and rollback. States are whatever numbers can be read of it.
 # Where they can be written, too, each is moved to both sides; where not, inputs move them, and how the unit
@@ -487,18 +488,20 @@ class StatesOnly:
         pass
 
 
-class NoStates(StatesOnly):
-    """A handle for units that tell of no states: all right for those that have none."""
+class ReadOnly(StatesOnly):
+    """A handle for units that let their states be read; `check` refuses steps of some lengths."""
 
-    labels: tuple[str, ...] = ()
     writable = False
-    advice = (
-        "A unit in C keeps them to itself: write it with equations (Ode, PythonOde), or make it an FMU for "
-        "model exchange."
-    )
+
+    def __init__(self, access: StateAccess, check: Callable[[float], None]) -> None:
+        self.labels, self.advice, self._read = access.names, access.advice, access.read
+        self._check = check
+
+    def check_length(self, step: float) -> None:
+        self._check(step)
 
     def read(self) -> list[float]:
-        return []
+        return list(self._read())
 
     def write(self, values: Sequence[float]) -> None:
         raise NotImplementedError  # `writable` says so
@@ -535,6 +538,10 @@ class DifferencedUnit(DynamicLinearUnit):
     @property
     def slopes(self) -> float:
         return max(ACCURACY, self._doubt)
+
+    @property
+    def reach(self) -> float:
+        return TRYING if any(not port.event for port in self._given_out) else 0.0
 
     @property
     def _now(self) -> float:

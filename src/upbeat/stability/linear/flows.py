@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, comb, factorial, isfinite, log2
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.abilities import Columns
 from upbeat.core.errors import StepError
 from upbeat.core.expr import Apply, Cell, Expr, Kernel, Name, Number, Op, differentiate, fold, names, simplify
 from upbeat.core.expr.nodes import Inner, Leaf
@@ -20,7 +21,7 @@ from upbeat.core.ports import Kind, Port
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
 from upbeat.units.solving.tableau import DORMAND_PRINCE, Tableau
-from upbeat.units.solving.unit import Behaviour
+from upbeat.units.solving.unit import Behaviour, Equated
 
 # ----------------------------------------------------------------------------------------------------
 # Whether expressions are affine in what moves: decided by their form, so that a yes is a proof.
@@ -113,31 +114,6 @@ SHORTER = 6
 SMALL = 1e-6
 """Beside the largest of a column, slopes smaller than this need not be known well."""
 ROUNDING = 4e-16
-
-
-class Equated(Protocol):
-    """A unit with equations and a state of numbers, as `SolvedUnit` is one."""
-
-    @property
-    def time(self) -> float: ...
-
-    @property
-    def behaviour(self) -> Behaviour: ...
-
-    @property
-    def solver(self) -> Solver:
-        """The one it goes on with now."""
-        ...
-
-    @property
-    def state(self) -> tuple[float, ...]: ...
-
-    @property
-    def constants(self) -> tuple[float, ...] | None: ...
-
-    def inputs_at(self, t: float) -> list[Any]: ...
-
-    def put(self, state: Sequence[float]) -> None: ...
 
 
 class Jacobian(Protocol):
@@ -236,9 +212,16 @@ class _Rules:
         self.rates = _Part(equations, rates, both, [f"der({name})" for name in states])
         self.values = _Part(equations, equations.computed.outputs, both, given)
         self.constants = equations.values
+        self._equations, self._cells = equations, (*rates, *equations.computed.outputs)
         self.constant = affine((*rates, *equations.computed.outputs), both, {TIME}) and _continuous(
             equations, {*both, TIME}
         )
+
+    @cached_property
+    def smooth(self) -> bool:
+        """Whether no slope can jump, whatever moves."""
+        parameters = self._equations.arguments[len(self._equations.arguments) - len(self.constants) :]
+        return smooth(self._cells, parameters)
 
 
 class Symbolic:
@@ -250,6 +233,11 @@ class Symbolic:
         self.entries = (*self._rules.rates.entries, *self._rules.values.entries)
         """Every slope that is not zero, as an expression."""
         self.accuracy = EXACT
+
+    @property
+    def smooth(self) -> bool:
+        """Whether no slope can jump, whatever moves."""
+        return self._rules.smooth
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
         return self._at(self._rules.rates, unit, t, x, u)
@@ -288,7 +276,7 @@ def _continuous(equations: Equations, moving: Collection[str]) -> bool:
 
 
 class Differences:
-    """Of equations in Python: central differences. Nobody can prove that they are linear.
+    """Of equations in Python: central differences. They cannot be proven to be linear.
 
     Every slope is looked at over two lengths. Where they do not agree something happens on a smaller scale (a
     gap of a micrometre is over long before the usual length): shorter ones are tried. How much the best two
@@ -297,9 +285,8 @@ class Differences:
 
     constant = False
 
-    def __init__(self, behaviour: Behaviour, sizes: Sequence[float] = ()) -> None:
-        """`sizes`: how large the cells of states, then of inputs, usually are, where that is known."""
-        self._is, self._sizes = behaviour, sizes
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._is, self._sizes = behaviour, behaviour.nominal
         self._real = [port.kind is Kind.REAL for port in behaviour.inputs for _ in range(port.cells)]
         self._given = [port.kind is Kind.REAL for port in behaviour.outputs for _ in range(port.cells)]
         self.accuracy = ROUGH
@@ -408,12 +395,43 @@ def _rules(key: _ById) -> _Rules:
     return _Rules(key.equations)
 
 
-def jacobian(model: object, unit: Equated) -> Jacobian:
-    """The derivatives of a unit with a state of its own."""
+class KnownDerivatives:
+    """The derivatives that the unit itself knows."""
+
+    accuracy = ROUGH
+    constant = False
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._outputs = sum(port.cells for port in behaviour.outputs)
+
+    def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._known(unit, False, len(x), t, x, u)
+
+    def outputs(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
+        return self._known(unit, True, self._outputs, t, x, u)
+
+    def _known(
+        self, unit: Equated, outputs: bool, rows: int, t: float, x: Sequence[float], u: Sequence[Any]
+    ) -> tuple[Array, Array]:
+        known = unit.behaviour.jacobian
+        assert known is not None
+        by_state, by_input = known(outputs, t, x, u)
+        return matrix(by_state, rows), matrix(by_input, rows)
+
+
+def matrix(columns: Columns, rows: int) -> Array:
+    """A matrix of its columns."""
+    return np.array(columns, dtype=float).T if rows and len(columns) else np.zeros((rows, len(columns)))
+
+
+def jacobian_of(model: object, unit: Equated) -> Jacobian:
+    """The derivatives of equations: of expressions by rules; else those the unit knows, or differences."""
     equations = getattr(model, "equations", None)
     if isinstance(equations, Equations):
         return Symbolic(equations)
-    return Differences(unit.behaviour)
+    return (
+        Differences(unit.behaviour) if unit.behaviour.jacobian is None else KnownDerivatives(unit.behaviour)
+    )
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -498,7 +516,7 @@ def norm(matrix: Array) -> float:
 
 
 # ----------------------------------------------------------------------------------------------------
-# How the states of a unit at the end of a step depend on those at its start and on its inputs' courses.
+# How the states of a unit at the end of a step depend on those at its start and on its inputs' trajectories.
 #
 # A flow is a matrix over the states, then the coefficients of all inputs that move, around the start of the
 # step: the states at its end are the flow times both. With it comes how well it is known: what is wrong
@@ -683,7 +701,7 @@ def flow(
 ) -> Flow:
     """What a unit with this solver makes of a step; `ideal`: as if it made no error of its own.
 
-    Of solvers that control their own error nobody knows which steps they take: their flow is that of the
+    Which steps solvers take that control their own error is not known: their flow is that of the
     solution, and known as well as their tolerance says. `slopes`: how well derivatives are known.
     """
     t, to, x, moving = passage

@@ -41,7 +41,6 @@ from upbeat.stability.linear.forms import (
 )
 from upbeat.stability.linear.linearise import (
     How,
-    adaptive,
     doubts,
     hidden_events,
     linear_units,
@@ -191,7 +190,7 @@ def factors(
 
 
 def _known(equations: Equations, inputs: Mapping[str, TimeDependence]) -> dict[str, TimeDependence]:
-    """The courses of what equations are made of."""
+    """The trajectories of what equations are made of."""
     found = {TIME: TICKING}
     count = len(equations.values)
     parameters = equations.arguments[len(equations.arguments) - count :]
@@ -205,7 +204,7 @@ def _known(equations: Equations, inputs: Mapping[str, TimeDependence]) -> dict[s
 
 
 def driven(scenario: Scenario, given: Mapping[tuple[str, str], TimeDependence]) -> dict[str, TimeDependence]:
-    """Outputs that go with the time, among other things: their names and courses.
+    """Outputs that go with the time, among other things: their names and trajectories.
 
     Those of a unit whose states are pushed by the time only if it is before all feedback: what a force does
     to the states of a loop is its motion, and no change of its slopes.
@@ -299,7 +298,7 @@ def _strongest(dependences: Iterable[TimeDependence]) -> TimeDependence:
 
 
 def steps_of_period(found: Sequence[Factor], step: float) -> int:
-    """After how many steps all of that is as it was; `NoMatrix` if nobody knows, or never."""
+    """After how many steps all of that is as it was; `NoMatrix` if that is not known, or never."""
     periods: dict[float, str] = {}
     for factor in found:
         if factor.periods is None:
@@ -405,17 +404,11 @@ class Followed:
         self.notes = tuple(doubt.what for doubt in found)
         self.curved = any(doubt.curved for doubt in found)
         """Whether slopes may differ from point to point."""
-        own_steps = list(adaptive(scenario))
-        self.adaptive = bool(own_steps)
-        """Whether some solver chooses its own steps."""
-        self._assumed = () if ideal else tuple(_assumed(own_steps))
         self._tried: tuple[str, ...] = ()
-        self.reach = reach(scenario)
-        """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.linear = not self.notes
         self._unseen = () if self.linear else tuple(unseen_events(scenario))
         self.hidden = "; ".join(hidden_events(scenario))
-        """Which units have events that nobody can look at before they happen, in words."""
+        """Which units have events that cannot be seen before they happen, in words."""
         self._factors = () if self.linear else tuple(factors(scenario))
         self._driven = () if self.linear else tuple(driven_inputs(scenario, driven(scenario, {}), {}))
         self._called = called
@@ -457,6 +450,12 @@ class Followed:
             self.close()
             raise
         self._own = own
+        adaptive = [found for one in own.values() for found in one.adaptive]
+        self.adaptive = bool(adaptive)
+        """Whether some solver chooses its own steps."""
+        self._assumed = () if ideal else tuple(_assumed(adaptive))
+        self.reach = reach(scenario, own)
+        """How far from a point slopes are looked at again, relatively; 0 where they cannot jump."""
         self.sampled = any(isinstance(one, DiscreteLinearUnit) for one in own.values())
         """Whether units act at events that are known before."""
         self.jumped: tuple[str, ...] = ()
@@ -528,7 +527,7 @@ class Followed:
         return float(token[1])
 
     def renew(self) -> None:
-        """Begin to count anew what is computed: for the next look, or the next step on the way there."""
+        """Count what is computed from zero again: for the next look, or the next step on the way there."""
         self._forms.allowance.renew()
 
     def go(self, step: float, block: str | None = None) -> None:
@@ -578,7 +577,7 @@ class Followed:
     # ---------------------------------------------------------------- rows
 
     def period(self, step: float) -> int:
-        """After how many steps, from here on, all that they do comes again; `NoMatrix` if nobody knows."""
+        """After how many steps, from here on, all that they do comes again; `NoMatrix` if it is not known."""
         if self.linear:
             return 1
         found = [*self._factors, *self._ticks(step)]
@@ -605,14 +604,14 @@ class Followed:
         here = self.save()
         kept = {unit: one.kept for unit, one in self._own.items() if isinstance(one, DiscreteLinearUnit)}
 
-        def signs() -> dict[tuple[str, Any], Any]:
-            return {(unit, p): value for unit, one in kept.items() for p, value in one.signs().items()}
+        def modes() -> dict[tuple[str, Any], Any]:
+            return {(unit, p): value for unit, one in kept.items() for p, value in one.modes().items()}
 
-        seen = [signs()]
+        seen = [modes()]
         for _ in range(2 * TURNS):
             for _ in range(count):
                 self.go(step)
-            seen.append(signs())
+            seen.append(modes())
         self.restore(here)
 
         def again(turns: int, place: Any) -> bool:
@@ -634,7 +633,7 @@ class Followed:
         """Whether the run goes on in another way with another number there."""
         one, here = self._own[unit], self.save()
         assert isinstance(one, DiscreteLinearUnit)
-        value = one.kept.signs()[path]
+        value = one.kept.modes()[path]
 
         def later(other: Any) -> list[float]:
             self.restore(here)
@@ -798,7 +797,7 @@ def _check_size(size: int, what: str = "") -> None:
     """That the matrix of an extended state with so many entries is not too large."""
     if size > LARGEST:
         raise InvalidInput(
-            f"the extended state has {size:,} entries{what}, and {LARGEST:,} are the most: its matrix "
+            f"the extended state has {size:,} entries{what}, and at most {LARGEST:,} are allowed: its matrix "
             f"takes {8e-9 * size**2:.2g} GB, and its eigenvalues take very long. Judge a part of the "
             "scenario, or one with fewer units of the same kind"
         )

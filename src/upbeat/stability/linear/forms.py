@@ -41,10 +41,9 @@ from upbeat.master.program import (
     walk,
 )
 from upbeat.stability.linear.flows import Flow, Moving, affine
-from upbeat.units.solving.unit import SolvedUnit
 
 # ----------------------------------------------------------------------------------------------------
-# The linear part of one unit, beside the unit: rows for its states and for the courses of its inputs.
+# The linear part of one unit, beside the unit: rows for its states and for the trajectories of its inputs.
 
 Array = npt.NDArray[np.float64]
 Rows = Array | None
@@ -58,7 +57,7 @@ LATER = (0.37, 1.0, 2.3, 7.1, 31.7)
 MUCH_LATER = (103.0, 1009.0, 10_007.0, 100_003.0)
 """… as long as that is before the end of the run …"""
 SHARES = (0.13, 0.38, 0.62, 0.87, 1.0)
-"""… and at these parts of what is left of it, unless it is so long that nobody knows its end."""
+"""… and at these parts of what is left of it, unless it is so long that its end is not known."""
 LONG = 1e6
 """So many steps are."""
 
@@ -76,7 +75,7 @@ def differ(one: Array, two: Array) -> bool:
 
 
 class NoMatrix(StepError):
-    """Nobody knows a single matrix for what steps do to small deviations, so that nothing can be decided."""
+    """There is no single matrix for what steps do to small deviations, so that nothing can be decided."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, unending=True)
@@ -91,9 +90,14 @@ class Entry(NamedTuple):
     own: bool = True
     """Whether it is a state of a unit; otherwise an input that is held inside, or a register."""
     loop: str = ""
-    """The iteration that determines it anew in every step, in words, if there is one."""
+    """The iteration that determines it again in every step, in words, if there is one."""
     stored: bool = False
     """Whether it is a variable of an adaptation; if it is its `own`, too, no signal changes it."""
+
+
+EXACTLY, ROUGHLY, TRYING = 1e-8, 2e-4, 4e-3
+"""How far away slopes are looked at again, relatively, that come from rules, from differences, from trying:
+further than what they are found with."""
 
 
 class LinearUnit(Protocol):
@@ -104,6 +108,18 @@ class LinearUnit(Protocol):
 
     linear: bool
     """Whether it is proven to be linear (or affine)."""
+
+    @property
+    def reach(self) -> float:
+        """How far from a point slopes have to be looked at, relatively, because they may jump there; 0 where
+        they cannot."""
+        ...
+
+    @property
+    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+        """The names of units whose solver chooses its own steps, as far as is known, and its relative
+        tolerance, if that is known, too."""
+        ...
 
     @property
     def accuracy(self) -> float:
@@ -122,11 +138,11 @@ class LinearUnit(Protocol):
     def states(self) -> Array: ...
 
     def give(self, port: str, time: float, rows: Sequence[Rows]) -> None:
-        """An input follows a course with these rows from `time` on."""
+        """An input follows a trajectory with these rows from `time` on."""
         ...
 
     def trajectory(self, port: str) -> Trajectory | None:
-        """The course that an input follows; None if nothing in it moves."""
+        """The trajectory that an input follows; None if nothing in it moves."""
         ...
 
     def read(self, port: str) -> Rows:
@@ -170,6 +186,14 @@ class LinearUnit(Protocol):
 
 class WithoutEvents:
     """What followers share whose units do nothing at events, or nothing that is looked at."""
+
+    @property
+    def reach(self) -> float:
+        return 0.0
+
+    @property
+    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+        return ()
 
     def strike(self) -> Any:
         return None
@@ -297,19 +321,19 @@ def _places(ports: Sequence[Port]) -> dict[str, tuple[int, int]]:
 
 
 def _around(coefficients: Sequence[Rows], tau: float, cell: int, columns: int) -> Array:
-    """The rows of one cell's coefficients around a point so long after the origin of the course."""
+    """The rows of one cell's coefficients around a point so long after the origin of the trajectory."""
     rows = np.array([np.zeros(columns) if part is None else part[cell] for part in coefficients])
     return rows if tau == 0.0 else Moving(((0, len(rows)),)).shifted(tau) @ rows
 
 
 def _at(coefficients: Sequence[Rows], tau: float) -> Array:
-    """The rows of a course so long after its origin."""
+    """The rows of a trajectory so long after its origin."""
     total: Array | None = None
     for k, rows in enumerate(coefficients):
         if rows is not None:
             part = rows * tau**k
             total = part if total is None else total + part
-    assert total is not None  # courses without rows are not kept
+    assert total is not None  # trajectories without rows are not kept
     return total
 
 
@@ -383,7 +407,7 @@ class Extended:
     own: tuple[bool, ...]
     """Whether each entry is a state of a unit, at whatever depth."""
     loops: tuple[str, ...]
-    """The iteration that determines each entry anew in every step, in words; mostly there is none."""
+    """The iteration that determines each entry again in every step, in words; mostly there is none."""
     stored: tuple[bool, ...]
     """Whether each entry is a variable of an adaptation."""
 
@@ -640,7 +664,7 @@ class Forms(Interpreter):
         )
         """Whether rows depend on no value."""
         self.rows_alone = False
-        """Whether nobody looks at values, so that they need not be computed where rows do without."""
+        """Whether values are not looked at, so that they need not be computed where rows do without."""
         super().__init__(program, models, start)
 
     @property
@@ -655,18 +679,17 @@ class Forms(Interpreter):
         if not opened(model):
             unit = super()._instantiated(model, name, start)
             self.allowance.bound(unit)
-            if self.valueless and isinstance(unit, SolvedUnit):
-                unit.advance = partial(self._passed, unit, unit.advance)  # type: ignore[method-assign]
+            if self.valueless and hasattr(unit, "wait"):
+                unit.advance = partial(self._passed, unit, unit.advance)
             return unit
         neighbour = None if self._neighbour is None else self._neighbour.units[name].machine
         return model.instantiate(name, start, partial(Forms, neighbour=neighbour, around=self))
 
-    def _passed(self, unit: SolvedUnit, advance: Any, t: float, to: float, early: bool = False) -> float:
+    def _passed(self, unit: Any, advance: Any, t: float, to: float, early: bool = False) -> float:
         """Instead of `advance`: unless values are wanted, time passes and states stay as they are."""
         if not self._whole.rows_alone:
             return float(advance(t, to, early))
-        unit.time = to
-        unit.put(unit.state)
+        unit.wait(to)
         return to
 
     @property
@@ -679,7 +702,7 @@ class Forms(Interpreter):
         self.trajectories[unit, port] = self._clock[unit], list(coefficients)
 
     def _kept(self, units: Sequence[str]) -> Kept:
-        """With the courses of inputs: units keep theirs, too."""
+        """With the trajectories of inputs: units keep theirs, too."""
         return {
             unit: (
                 (
@@ -928,7 +951,7 @@ class Forms(Interpreter):
 
 
 def _valueless(program: Program, models: Mapping[str, Model]) -> bool:
-    """Whether rows of a program of linear units depend on no value of theirs, so that nobody needs these.
+    """Whether rows of a program of linear units depend on no value of theirs, so that these are not needed.
 
     Decisions depend on values, and so do quotients of them, as those by which corrections find sensitivities.
     """

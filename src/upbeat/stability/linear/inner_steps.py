@@ -65,7 +65,7 @@ def _check_slivers(
 
 def sizes_inside(name: str, pace: Pace, steps: Sequence[float], *, alike: bool = False) -> tuple[float, ...]:
     """The sizes of the steps that a pace makes inside those of the sizes `steps`."""
-    if isinstance(pace, Divides):  # begins anew with each of them
+    if isinstance(pace, Divides):  # begins again with each of them
         return tuple(dict.fromkeys(size for step in steps for size in _cut(step, pace.longest)))
     own = equal_steps(pace)
     if own is None:

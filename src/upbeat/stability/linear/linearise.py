@@ -1,8 +1,8 @@
-"""Who goes beside which unit, and whether a unit is proven to be linear."""
+"""The linear part of every unit, by what is known of its states; and whether it is proven to be linear."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,8 +21,19 @@ from upbeat.adapt.adaptation import (
     own_time,
     statements,
 )
-from upbeat.core.abilities import Ability, Model, Rollback, doubt
-from upbeat.core.errors import FAULTS, InvalidInput
+from upbeat.core.abilities import (
+    Ability,
+    FromFile,
+    KeepsNumbers,
+    Model,
+    OpenTokens,
+    ReadableStates,
+    Rollback,
+    StateAccess,
+    Waiting,
+    doubt,
+)
+from upbeat.core.errors import FAULTS, InvalidInput, ModelError
 from upbeat.core.expr import Expr, names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal
@@ -34,21 +45,18 @@ from upbeat.scenario.events.links import Sender
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.linear.discrete_unit import DiscreteLinearUnit, carries_numbers
+from upbeat.stability.linear.discrete_unit import DiscreteLinearUnit
 from upbeat.stability.linear.finite_differences import (
     DifferencedUnit,
     NamedErrors,
-    NoStates,
-    StatesOnly,
+    ReadOnly,
     Tokens,
     check_rollback,
 )
 from upbeat.stability.linear.flows import (
     ROUGH,
     Differences,
-    Equated,
     Flow,
-    Jacobian,
     Moving,
     Passage,
     Rates,
@@ -56,11 +64,15 @@ from upbeat.stability.linear.flows import (
     affine,
     exact,
     flow,
-    jacobian,
+    jacobian_of,
+    matrix,
     smooth,
 )
 from upbeat.stability.linear.forms import (
+    EXACTLY,
     LATER,
+    ROUGHLY,
+    TRYING,
     Array,
     DynamicLinearUnit,
     Forms,
@@ -73,22 +85,15 @@ from upbeat.stability.linear.forms import (
 )
 from upbeat.stability.linear.inner_steps import sizes_inside
 from upbeat.stability.linear.nested_unit import NestedLinearUnit, inside_blocks
-from upbeat.units.addresses import NativeUnit
-from upbeat.units.discrete.model import Discrete, FrontEnd
-from upbeat.units.discrete.python import PythonDiscrete
+from upbeat.units.discrete.model import discrete_of
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import EquationEvent
-from upbeat.units.fmi.description import ModelExchange, Variable
-from upbeat.units.fmi.instance import FmuError, Instance
-from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.unit import FmuUnit
-from upbeat.units.inputs import NUMBERS
-from upbeat.units.python import PythonFunction, PythonOde, PythonUnit
-from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
-from upbeat.units.solving.unit import Behaviour, SolvedUnit, from_number
+from upbeat.units.process import bare
+from upbeat.units.solving.solvers import Cvode, DormandPrince
+from upbeat.units.solving.unit import Equated, equated
 
 # ----------------------------------------------------------------------------------------------------
-# Beside units whose equations are known, at least as functions, and whose solver is ours.
+# Units whose equations are known, at least as functions, and whose solver is ours.
 
 KEPT = 64
 """How many flows of a linear unit are remembered."""
@@ -97,10 +102,12 @@ KEPT = 64
 class Solved(DynamicLinearUnit):
     """The unit's own solver, followed step by step with derivatives; `ideal`: as if it made no error."""
 
-    def __init__(self, unit: Equated, jacobian: Jacobian, labels: tuple[str, ...], *, ideal: bool) -> None:
-        super().__init__(labels, unit.behaviour.inputs, unit.behaviour.outputs)
-        self._unit, self._jacobian, self._ideal = unit, jacobian, ideal
-        self.linear = jacobian.constant
+    def __init__(self, name: str, model: Model, unit: Equated, *, ideal: bool) -> None:
+        has = unit.behaviour
+        super().__init__(has.names or _numbered(len(unit.state)), has.inputs, has.outputs)
+        self._name, self._model, self._unit, self._ideal = name, model, unit, ideal
+        self._jacobian = jacobian_of(model, unit)
+        self.linear = self._jacobian.constant
         self._flows: dict[object, Flow] = {}
         self._known: tuple[Array, Array] | None = None
         self._constants: object = None
@@ -108,6 +115,18 @@ class Solved(DynamicLinearUnit):
     @property
     def slopes(self) -> float:
         return self._jacobian.accuracy
+
+    @property
+    def reach(self) -> float:
+        if isinstance(self._jacobian, Symbolic):
+            return 0.0 if self._jacobian.smooth else EXACTLY
+        return ROUGHLY if any(continuous(self._model)) else 0.0
+
+    @property
+    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+        solver = self._unit.behaviour.solver
+        if isinstance(solver, (DormandPrince, Cvode)) and self.labels and any(continuous(self._model)):
+            yield self._name, solver.rtol
 
     @property
     def _now(self) -> float:
@@ -161,10 +180,10 @@ class Solved(DynamicLinearUnit):
     def alike(
         self, now: float, step: float, driven: Sequence[str], later: Sequence[float]
     ) -> Sequence[float] | None:
-        """Of expressions it is known from their form; an FMU is not sent further than a little way ahead."""
+        """Of expressions it is known from their form; what is not pure is not sent far ahead."""
         if isinstance(self._jacobian, Symbolic):
             return ()
-        own = isinstance(self._unit, SolvedUnit)
+        own = self._unit.behaviour.pure
         unit, now = self._unit, self._unit.time
         x, u = unit.state, unit.inputs_at(now)
 
@@ -202,155 +221,17 @@ class Solved(DynamicLinearUnit):
 
 
 # ----------------------------------------------------------------------------------------------------
-# Beside FMUs: by their derivatives where they tell them, otherwise by trying.
-
-
-def _real(ports: Sequence[Port], causality: Causality) -> tuple[Port, ...]:
-    return tuple(p for p in ports if p.causality is causality and p.kind is Kind.REAL and not p.event)
-
-
-class Exchanged:
-    """An FMU for model exchange as a unit with equations (see `stability.jacobians.Equated`)."""
-
-    def __init__(self, unit: FmuUnit, model: Fmu) -> None:
-        self._unit = unit
-        self.behaviour = Behaviour(
-            inputs=_real(model.ports, Causality.INPUT),
-            outputs=_real(model.ports, Causality.OUTPUT),
-            state=(),
-            solver=model.effective_solver,
-            derivatives=lambda t, x, u: self.at(t, x, u, unit.instance.derivatives) if x else (),
-            compute=lambda t, x, u: self.at(t, x, u, self._outputs),
-            convert=NUMBERS,
-            deliver=from_number,
-        )
-        self.constants = None
-        variables = model.layout.variables
-        self._writers = {
-            port.name: unit.instance.writer(variables[port.name], port.size) for port in self.behaviour.inputs
-        }
-        description = model.description
-        names = [(name, description.by_name[name]) for name in description.states]
-        self.labels = tuple(
-            cell
-            for name, state in names
-            for cell in cell_names(name, state.cells if state.dimensions else None)
-        )
-
-    @property
-    def instance(self) -> Instance:
-        return self._unit.instance
-
-    @property
-    def time(self) -> float:
-        return self._unit.time
-
-    @property
-    def solver(self) -> Solver:
-        return self.behaviour.solver
-
-    @property
-    def state(self) -> tuple[float, ...]:
-        return self._unit.state
-
-    def inputs_at(self, t: float) -> list[Any]:
-        return list(self._unit.inputs_at(t))
-
-    def put(self, state: Sequence[float]) -> None:
-        self._unit.put(state)
-
-    def _outputs(self) -> list[float]:
-        cells: list[float] = []
-        for port in self.behaviour.outputs:
-            value: Any = self._unit.get(port.name)
-            cells += [float(value)] if port.size is None else [float(v) for v in value]
-        return cells
-
-    def at(self, t: float, x: Sequence[float], u: Sequence[Any], result: Any) -> Any:
-        """What the FMU gives at a time and a state, with these inputs; then it is where it was."""
-        self._unit.look_from(t, x)
-        self._write(u)
-        try:
-            return result()
-        finally:
-            self._unit.look_from(self._unit.time, self._unit.state)
-            self._write(self.inputs_at(self._unit.time))
-
-    def _write(self, u: Sequence[Any]) -> None:
-        first = 0
-        for port in self.behaviour.inputs:
-            own = u[first : first + port.cells]
-            self._writers[port.name](own[0] if port.size is None else tuple(own))
-            first += port.cells
-
-
-class ExchangeSlopes:
-    """The derivatives that an FMU for model exchange tells."""
-
-    accuracy = ROUGH
-    constant = False
-
-    def __init__(self, model: Fmu) -> None:
-        description = model.description
-        self._states = [description.by_name[name] for name in description.states]
-        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
-        self._known = [model.layout.variables[port.name] for port in _real(model.ports, Causality.INPUT)]
-        self._given = [model.layout.variables[port.name] for port in _real(model.ports, Causality.OUTPUT)]
-
-    def dynamics(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._slopes(unit, t, x, u, self._rates)
-
-    def outputs(self, unit: Any, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        return self._slopes(unit, t, x, u, self._given)
-
-    def _slopes(
-        self, unit: Exchanged, t: float, x: Sequence[float], u: Sequence[Any], unknown: Sequence[Variable]
-    ) -> tuple[Array, Array]:
-        instance = unit.instance
-        found: tuple[Array, Array] = unit.at(
-            t,
-            x,
-            u,
-            lambda: (_slopes(instance, unknown, self._states), _slopes(instance, unknown, self._known)),
-        )
-        return found
-
-
-def exchange_jacobian(unit: Exchanged, model: Fmu) -> Jacobian:
-    """What the FMU tells about its derivatives; where it tells nothing, differences."""
-    if model.interface.directional_derivatives and scalar(model):
-        return ExchangeSlopes(model)
-    states = [model.description.by_name[name] for name in model.description.states]
-    inputs = [model.layout.variables[port.name] for port in unit.behaviour.inputs]
-    return Differences(
-        unit.behaviour, [size for one in (*states, *inputs) for size in [_usual(one)] * one.cells]
-    )
-
-
-def _usual(variable: Variable) -> float:
-    """How large a variable usually is: 1, if its description has no nominal value."""
-    return abs(variable.properties.nominal or 1.0)
-
-
-def nominal_inputs(model: Fmu) -> dict[str, float]:
-    """The same of the inputs, by port."""
-    return {
-        port.name: _usual(model.layout.variables[port.name]) for port in _real(model.ports, Causality.INPUT)
-    }
-
-
-LOOKED = 48
-"""So many steps are made to see whether an FMU moves with every one of them."""
+# Units that tell their states, and perhaps the derivatives of these.
 
 
 class InnerSteps:
-    """Whether an FMU for co-simulation moves with every communication step.
+    """Whether a unit from a file moves with every communication step.
 
     One whose solver has longer steps of its own stands still in most of them and moves in some: no single
     matrix says what a step does, and that of one in which it stands still says nothing at all.
     """
 
-    def __init__(self, name: str, model: Fmu, start: float) -> None:
+    def __init__(self, name: str, model: FromFile, start: float) -> None:
         self._name, self._model, self._start = name, model, start
         self._looked: dict[float, str] = {}
 
@@ -362,13 +243,9 @@ class InnerSteps:
             raise NoMatrix(self._looked[step])
 
     def _why(self, step: float) -> str:
-        own = getattr(self._model.interface, "fixed_internal_step", None)
-        if own and abs(step / own - round(step / own)) <= 1e-6 and step > 0.5 * own:
-            return ""
+        own = self._model.inner_step_seen(step, self._start)
         if not own:
-            own = self._seen(step)
-            if not own:
-                return ""
+            return ""
         near = max(round(step / own), 1) * own
         return (
             f"the FMU '{self._name}' has steps of its own of {'about ' if near != own else ''}{own:.6g} s "
@@ -377,121 +254,61 @@ class InnerSteps:
             f"of {near:.6g} s (step=…, --step)."
         )
 
-    def _seen(self, step: float) -> float:
-        """The time between two steps inside, if it does not move with every communication step."""
-        model = self._model
-        if model.interface.only_once_per_process:
-            return 0.0
-        unit = model.instantiate(f"{self._name} (tried)", self._start)
-        assert isinstance(unit, FmuUnit)
-        moved: list[int] = []
-        try:
-            for port in _real(model.ports, Causality.INPUT):
-                given = [float(value) + 1.0 for value in port.initial]
-                unit.set(port.name, [given[0] if port.size is None else tuple(given)])
-            states = [unit.instance.reader(model.description.by_name[n]) for n in model.description.states]
-            names = [port.name for port in _real(model.ports, Causality.OUTPUT)]
-            before: Any = None
-            for k in range(LOOKED):
-                unit.advance(self._start + k * step, self._start + (k + 1) * step)
-                now: list[Any] = [read() for read in states]
-                now = now or [unit.get(name) for name in names]
-                if before is not None and now != before:
-                    moved.append(k)
-                before = now
-        except FmuError:  # whatever it is, it is told where it happens in a run
-            return 0.0
-        finally:
-            unit.close()
-        gaps = np.diff(moved)
-        if np.count_nonzero(gaps > 1) < 2:  # moves each time, or has come to rest, or never moves
-            return 0.0
-        return float((moved[-1] - moved[0]) / len(gaps)) * step
-
 
 class Directional(DynamicLinearUnit):
-    """Beside an FMU for co-simulation that knows its directional derivatives.
+    """A unit that tells the derivatives of its states.
 
     Nothing is known about the solver inside, so it counts as exact; its equations as those of this instant.
     """
 
     slopes = ROUGH
     linear = False
+    reach = TRYING
 
-    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
-        self._inner = inner
-        description = model.description
-        self._states = [description.by_name[name] for name in description.states]
-        self._rates = [description.by_name[each.variable] for each in description.structure.derivatives]
-        inputs, outputs = _real(model.ports, Causality.INPUT), _real(model.ports, Causality.OUTPUT)
-        self._known = [model.layout.variables[port.name] for port in inputs]
-        self._given = [model.layout.variables[port.name] for port in outputs]
-        super().__init__(tuple(description.states), inputs, outputs)
-        self._unit = unit
-        self._readers = [unit.instance.reader(state) for state in self._states]
+    def __init__(
+        self, name: str, unit: Any, ports: Sequence[Port], access: StateAccess, check: Callable[[float], None]
+    ) -> None:
+        assert access.jacobian is not None
+        inputs, outputs = _real(ports, Causality.INPUT), _real(ports, Causality.OUTPUT)
+        super().__init__(access.names, inputs, outputs)
+        self._name, self._unit, self._check, self._read = name, unit, check, access.read
+        self._jacobian, self._count = access.jacobian, len(outputs)
+
+    @property
+    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+        return ((self._name, None),)
 
     @property
     def _now(self) -> float:
-        return self._unit.time
+        return float(self._unit.time)
 
     def _gains(self) -> tuple[Array, Array]:
-        instance = self._unit.instance
-        return _slopes(instance, self._given, self._states), _slopes(instance, self._given, self._known)
+        by_state, by_input = self._jacobian(True)
+        return matrix(by_state, self._count), matrix(by_input, self._count)
 
     def leave(self) -> tuple[Array, Array]:
-        instance = self._unit.instance
-        return _slopes(instance, self._rates, self._states), _slopes(instance, self._rates, self._known)
+        by_state, by_input = self._jacobian(False)
+        return matrix(by_state, len(self.labels)), matrix(by_input, len(self.labels))
 
     def _flow(self, left: tuple[Array, Array], t: float, to: float, moving: Moving) -> Flow:
-        self._inner.check(to - t)
+        self._check(to - t)
         return exact(*left, to - t, moving, self.slopes)
 
     def values(self) -> list[float]:
-        return [float(read()) for read in self._readers]  # type: ignore[arg-type]
+        return list(self._read())
 
     def put(self, values: Sequence[float]) -> None:
-        """Its states belong to the FMU alone."""
+        """Its states belong to the unit alone."""
 
 
-def _slopes(instance: Instance, unknowns: Sequence[Variable], knowns: Sequence[Variable]) -> Array:
-    if not unknowns or not knowns:
-        return np.zeros((len(unknowns), len(knowns)))
-    return np.array([instance.directional(unknowns, [known], (1.0,)) for known in knowns]).T
-
-
-class Readable(StatesOnly):
-    """A handle for an FMU for co-simulation: its states can be read, not written."""
-
-    writable = False
-    advice = "An FMU can list them (ModelStructure, Derivatives), or be for model exchange."
-
-    def __init__(self, unit: FmuUnit, model: Fmu, inner: InnerSteps) -> None:
-        self._inner = inner
-        description = model.description
-        self.labels = tuple(description.states)
-        self._readers = [unit.instance.reader(description.by_name[name]) for name in self.labels]
-
-    def read(self) -> list[float]:
-        return [float(reader()) for reader in self._readers]  # type: ignore[arg-type]
-
-    def write(self, values: Sequence[float]) -> None:
-        raise NotImplementedError  # `writable` says so
-
-    def check_length(self, step: float) -> None:
-        self._inner.check(step)
-
-
-def scalar(model: Fmu) -> bool:
-    """Whether states and real ports are single numbers: arrays may change their size."""
-    ports = (*_real(model.ports, Causality.INPUT), *_real(model.ports, Causality.OUTPUT))
-    states = [model.description.by_name[name] for name in model.description.states]
-    return all(port.size is None for port in ports) and not any(state.dimensions for state in states)
+def _real(ports: Sequence[Port], causality: Causality) -> tuple[Port, ...]:
+    return tuple(p for p in ports if p.causality is causality and p.kind is Kind.REAL and not p.event)
 
 
 # ----------------------------------------------------------------------------------------------------
 
-Trajectories = Mapping[tuple[str, str], tuple[float, list[Signal]]]
-"""What every input of every unit was given last, and when."""
+Given = Mapping[str, Callable[[], tuple[float, list[Signal]] | None]]
+"""What the inputs of a unit were given last, and when, by port."""
 
 
 CALLS = (
@@ -516,7 +333,7 @@ def linear_units(
     how: How,
     around: str = "",
 ) -> dict[str, LinearUnit]:
-    """Who goes beside the units of `machine`, which is `forms` or its neighbour; `blocks` may come next."""
+    """The linear parts of the units of `machine`, `forms` or its neighbour; `blocks` may come next."""
     found: dict[str, LinearUnit] = {}
     for unit, model in scenario.units.items():
         name, running = around + path_of(scenario, unit), machine.units[unit]
@@ -524,7 +341,8 @@ def linear_units(
             shown = asked_first(unit, blocks)
             found[unit] = _linear_nested(name, model, forms.units[unit], running, shown, how)
         else:
-            found[unit] = _linear_unit(name, unit, model, running, forms.trajectories, how)
+            given = {port.name: partial(forms.trajectories.get, (unit, port.name)) for port in model.ports}
+            found[unit] = _linear_unit(name, model, running, given, how)
     return found
 
 
@@ -536,45 +354,40 @@ def _linear_nested(name: str, model: Nested, here: Any, there: Any, shown: bool,
     )
     if there is here:
         forms.linear_units.update(own)
-    return NestedLinearUnit(inside, forms, there.machine, own, shown=shown, stored=stored_cells(model)[0])
+
+    def far() -> float:
+        return max(reach(inside.scenario, own), EXACTLY if _decides(model) else 0.0)
+
+    stored = stored_cells(model)[0]
+    return NestedLinearUnit(inside, forms, there.machine, own, shown=shown, stored=stored, reach=far)
 
 
-def _linear_unit(
-    name: str, key: str, model: Model, unit: Any, trajectories: Trajectories, how: How
-) -> LinearUnit:
-    """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that.
-
-    `name` is what people call the unit, `key` its name in the scenario.
-    """
-    ideal, start, step = how
-    if isinstance(unit, SolvedUnit):
-        return Solved(unit, jacobian(model, unit), _labels(model, len(unit.state)), ideal=ideal)
-    given = {port.name: partial(trajectories.get, (key, port.name)) for port in model.ports}
-    if not isinstance(model, Watcher) and carries_numbers(model, unit):
+def _linear_unit(name: str, model: Model, unit: Any, given: Given, how: How) -> LinearUnit:
+    """What keeps the linear part of a unit; `InvalidInput` says what it lacks for that."""
+    if (known := equated(unit)) is not None:
+        return Solved(name, model, known, ideal=how.ideal)
+    rollback = Ability.ROLLBACK in model.abilities and isinstance(unit, Rollback)
+    if rollback and isinstance(unit, KeepsNumbers) and _carries_numbers(model):
         return DiscreteLinearUnit(name, unit, model, given)
     if not any(continuous(model)):
         return StaticLinearUnit()
-    if isinstance(model, Fmu):
-        return _linear_fmu(name, model, unit, given, how)
     if isinstance(model, Nested):
         raise InvalidInput(
             f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
             "happens then is no matrix. Give it inputs and outputs that are signals alone, or judge what is "
             "inside."
         )
-    if isinstance(model, PythonUnit) and isinstance(unit, Rollback) and Ability.ROLLBACK in model.abilities:
+    if isinstance(unit, ReadableStates):
+        return _linear_by_states(name, model, unit, given, how)
+    if rollback and isinstance(model, OpenTokens) and model.open_tokens:
         if Ability.NEXT_EVENT in model.abilities:
             raise InvalidInput(
                 f"'{name}' cannot be linearised: it reacts to events, and what happens then is no matrix."
             )
         named = NamedErrors(name, unit, CALLS)
-        check_rollback(name, named, model.ports, tuple, start, step)
-        return DifferencedUnit(
-            name, named, model.ports, Tokens(name, named, model.ports, start, step), given, step
-        )
-    if isinstance(model, NativeUnit) and Ability.ROLLBACK in model.abilities:
-        check_rollback(name, NamedErrors(name, unit), model.ports, tuple, start, step)
-        return DifferencedUnit(name, unit, model.ports, NoStates(), given, step)
+        check_rollback(name, named, model.ports, tuple, how.start, how.step)
+        tokens = Tokens(name, named, model.ports, how.start, how.step)
+        return DifferencedUnit(name, named, model.ports, tokens, given, how.step)
     raise InvalidInput(
         f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
         "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
@@ -582,27 +395,40 @@ def _linear_unit(
     )
 
 
-def _linear_fmu(name: str, model: Fmu, unit: Any, given: Any, how: How) -> LinearUnit:
-    if isinstance(model.interface, ModelExchange):
-        facts = Exchanged(unit, model)
-        return Solved(facts, exchange_jacobian(facts, model), facts.labels, ideal=how.ideal)
-    if not scalar(model):
-        raise InvalidInput(f"'{name}' cannot be linearised: it has arrays. Use it for model exchange.")
-    if model.interface.directional_derivatives:
-        return Directional(unit, model, InnerSteps(name, model, how.start))
+def _linear_by_states(name: str, model: Model, unit: ReadableStates, given: Given, how: How) -> LinearUnit:
+    try:
+        access = unit.state_access()
+    except ModelError as error:
+        raise InvalidInput(f"'{name}' cannot be linearised: {error}.") from None
+    foreign = isinstance(model, FromFile)
+    check = InnerSteps(name, model, how.start).check if isinstance(model, FromFile) else _any_length
+    if access.jacobian is not None:
+        return Directional(name, unit, model.ports, access, check)
     if Ability.ROLLBACK not in model.abilities:
         raise InvalidInput(
-            f"'{name}' cannot be linearised: the FMU has no directional derivatives and cannot be set back. "
-            "One of them is needed; or use it for model exchange, if it allows that."
+            f"'{name}' cannot be linearised: it has no directional derivatives and cannot be set back, and "
+            f"one of them is needed. {access.advice}"
         )
-    if finding := doubt(model, Ability.ROLLBACK):  # tried in another process: this one may crash in it
+    # A file may crash in it: that is tried in another process before.
+    if foreign and (finding := doubt(model, Ability.ROLLBACK)):
         raise InvalidInput(
             f"'{name}' cannot be linearised: what it does would be tried out and undone. {finding}; but for "
             "this it has to be set back: use it for model exchange, if it allows that."
         )
-    states = Readable(unit, model, InnerSteps(name, model, how.start))
-    check_rollback(name, NamedErrors(name, unit), model.ports, states.read, how.start, how.step)
-    return DifferencedUnit(name, unit, model.ports, states, given, how.step, nominal_inputs(model))
+    check_rollback(name, NamedErrors(name, unit), model.ports, access.read, how.start, how.step)
+    handle = ReadOnly(access, check)
+    return DifferencedUnit(name, unit, model.ports, handle, given, how.step, access.nominal)
+
+
+def _any_length(step: float) -> None:
+    """Steps of any length are tried as they are."""
+
+
+def _carries_numbers(model: Model) -> bool:
+    """Whether a unit takes, keeps or gives real numbers, but one that only watches for events."""
+    return not isinstance(model, Watcher) and any(
+        port.kind is Kind.REAL and port.causality is not Causality.PARAMETER for port in model.ports
+    )
 
 
 def continuous(model: Model) -> Iterator[str]:
@@ -613,14 +439,9 @@ def continuous(model: Model) -> Iterator[str]:
                 yield port.name
 
 
-def _labels(model: object, count: int) -> tuple[str, ...]:
-    """The names of a unit's states."""
-    equations = getattr(model, "equations", None)
-    ports = (
-        [state.port for state in equations.states] if equations is not None else getattr(model, "states", ())
-    )
-    found = tuple(name for port in ports for name in cell_names(port.name, port.size))
-    return found if len(found) == count else tuple(f"state {i + 1}" for i in range(count))
+def _numbered(count: int) -> tuple[str, ...]:
+    """Names for states that have none."""
+    return tuple(f"state {i + 1}" for i in range(count))
 
 
 class Doubt(NamedTuple):
@@ -636,7 +457,7 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
     """Why a scenario is not proven to be linear; none if it is."""
     whole = around.removesuffix(".") or "the scenario"
     called = {unit: around + path_of(scenario, unit) for unit in scenario.units}
-    called |= {INPUTS: f"the course of an input of {whole}", EVENTS: whole}
+    called |= {INPUTS: f"the signal of an input of {whole}", EVENTS: whole}
     for unit, model in scenario.units.items():
         equations, name = getattr(model, "equations", None), called[unit]
         if opened(model):
@@ -652,7 +473,7 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
                 yield Doubt(f"{name} has events, and a matrix describes the time between them", False)
             if not Symbolic(equations).constant:
                 yield Doubt(f"{name} is not linear")
-        elif isinstance(model, (Discrete, FrontEnd, PythonDiscrete)) and not isinstance(model, Watcher):
+        elif isinstance(model, Waiting) and not isinstance(model, Watcher):
             yield Doubt(f"{name} acts at events, and what they do is tried out at this point")
         elif any(continuous(model)):
             yield Doubt(f"{name} is a {type(model).__name__}, and it is not known whether it is linear")
@@ -862,8 +683,8 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
         elif isinstance(equations, Equations) and equations.events:
             yield from _unseen_of(name, unit, equations, scenario, followed, sent, added_only)
     for unit, model in scenario.units.items():
-        discrete = getattr(model, "discrete", model)
-        if isinstance(discrete, Discrete) and not isinstance(model, Watcher):
+        discrete = discrete_of(bare(model))
+        if discrete is not None:
             given = {c.port for c in scenario.connections if c.unit == unit}
             read = [
                 cell for mode in discrete.modes for cell in names(mode.due) if cell.split("[")[0] in given
@@ -881,12 +702,12 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
 
 
 def hidden_events(scenario: Scenario, around: str = "") -> Iterator[str]:
-    """Units with events that depend on states and of which nobody else knows what they change: FMUs."""
+    """Units with events that depend on states and of which it is not known what they change: FMUs."""
     for unit, model in scenario.units.items():
         name = around + path_of(scenario, unit)
         if opened(model):
             yield from hidden_events(model.running.scenario, f"{name}.")
-        elif isinstance(model, Fmu) and (count := model.description.event_indicator_count):
+        elif isinstance(model, FromFile) and (count := len(model.indicators)):
             yield f"{name} is an FMU with {count} event indicator{'s' if count > 1 else ''}"
 
 
@@ -921,7 +742,7 @@ def _unseen_of(
     all_planned = True
     for event in equations.events:
         if event.indicator is None and not any((unit, port) in sent for port in event.on):
-            continue  # nobody ever sends that
+            continue  # that is never sent
         changed = [cell for cell, _ in event.then if cell in used]
         if event.name in planned and added_only:
             changed = [cell for cell in changed if cell in states or cell in in_slopes]
@@ -969,7 +790,7 @@ def _planned(
         if odd.isdisjoint(found):
             return found
         found -= odd
-        # What an event with a time of its own has changed is known to nobody before.
+        # What an event with a time of its own has changed is not known before.
         free |= {cell for event in equations.events if event.name in odd for cell, _ in event.then}
 
 
@@ -1025,46 +846,7 @@ def _cells(ports: Iterable[Port]) -> list[str]:
     return [name for port in ports for name in cell_names(port.name, port.size)]
 
 
-EXACTLY, ROUGHLY, TRYING = 1e-8, 2e-4, 4e-3
-"""How far away slopes are looked at again, relatively, that come from rules, from differences, from trying:
-further than what they are found with."""
-
-
-def reach(scenario: Scenario) -> float:
+def reach(scenario: Scenario, units: Mapping[str, LinearUnit]) -> float:
     """How far from a point slopes have to be looked at, because they may jump there; 0 where they cannot."""
-    furthest = 0.0
-    for model in scenario.units.values():
-        equations = getattr(model, "equations", None)
-        if opened(model):
-            far = max(reach(model.running.scenario), EXACTLY if _decides(model) else 0.0)
-        elif isinstance(equations, Equations):
-            rates = equations.derivatives.outputs if equations.derivatives is not None else ()
-            parameters = equations.arguments[len(equations.arguments) - len(equations.values) :]
-            far = 0.0 if smooth((*rates, *equations.computed.outputs), parameters) else EXACTLY
-        elif not any(continuous(model)):
-            far = 0.0
-        elif isinstance(model, (PythonOde, PythonFunction)) or (
-            isinstance(model, Fmu) and model.interface_name == "model-exchange"
-        ):
-            far = ROUGHLY
-        else:
-            far = TRYING
-        furthest = max(furthest, far)
     cells = [cell for connection in scenario.connections for cell in connection.cells]
-    return furthest or (0.0 if smooth(cells) else EXACTLY)
-
-
-def adaptive(scenario: Scenario, around: str = "") -> Iterator[tuple[str, float | None]]:
-    """The units whose solver, as far as is known, chooses its own steps, and its tolerance, if it has one."""
-    for unit, model in scenario.units.items():
-        name = around + path_of(scenario, unit)
-        if opened(model):
-            yield from adaptive(model.running.scenario, f"{name}.")
-        elif any(continuous(model)) and not isinstance(model, (PythonUnit, NativeUnit)):
-            solver = getattr(model, "effective_solver", getattr(model, "solver", None))
-            if isinstance(solver, (DormandPrince, Cvode)):
-                states = getattr(model, "equations", None)
-                if states is None or states.states:
-                    yield name, solver.rtol
-            elif isinstance(model, Fmu) and solver is None:
-                yield name, None
+    return max((one.reach for one in units.values()), default=0.0) or (0.0 if smooth(cells) else EXACTLY)

@@ -6,7 +6,7 @@ What is left to do here is to hand them over: the extended state inside is part 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import comb
 from typing import Any
 
@@ -64,7 +64,7 @@ class ExtendedState:
         held = []
         for one in self._extended.inputs:
             end = (one.unit, one.port)
-            if end not in self._forms.trajectories:  # nobody has set it: it is what it was at the start
+            if end not in self._forms.trajectories:  # it was never set: it is what it was at the start
                 held.append(0.0 if one.order else float(self._starts[end][one.cell]))
                 continue
             origin, trajectory = self._forms.trajectories[end]
@@ -192,10 +192,12 @@ class NestedLinearUnit:
         *,
         shown: bool,
         stored: Mapping[int, bool],
+        reach: Callable[[], float],
     ) -> None:
         program, models = inside.program, inside.scenario.units
         self._inside, self._forms, self._linear_units, self._free = inside, forms, linear_units, inside.free
         self.linear = all(one.linear for one in linear_units.values())
+        self._reach = reach
         outputs = [program.columns[output.port.name] for output in inside.scenario.outputs] if shown else []
         self._extended = extended(
             program,
@@ -209,6 +211,14 @@ class NestedLinearUnit:
         )
         self._state = ExtendedState(program, models, self._extended, forms, machine, linear_units)
         self._columns = 0
+
+    @property
+    def reach(self) -> float:
+        return self._reach()
+
+    @property
+    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+        return [found for one in self._linear_units.values() for found in one.adaptive]
 
     @property
     def accuracy(self) -> float:

@@ -338,7 +338,7 @@ def _positive(matrix: Exact) -> bool:
 # Lifts: the same sequences on an automaton that remembers the last few edges, so that less need be cut.
 
 MAX_EDGES = 200_000
-"""Edges; nobody can decide anything about more of them."""
+"""Edges; nothing can be decided about more of them."""
 
 
 @dataclass(frozen=True)
@@ -478,7 +478,7 @@ def decide(
 
 
 def _not_dying(near: tuple[Repeated, ...], matrices: Array) -> Decision:
-    """The answer where there are cycles that do not die out: some surely grow, or nobody can tell."""
+    """The answer where there are cycles that do not die out: some surely grow, or it is undecided."""
     fastest = [one for one in near[:ASKED] if one.growth >= MARGINAL]
     growing = tuple(one for one in fastest if grows(matrices, one.policies))
     if growing:

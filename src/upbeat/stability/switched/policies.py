@@ -266,11 +266,11 @@ def _policies(
 
 
 # ----------------------------------------------------------------------------------------------------
-# Tables of monitors and patterns, proven anew: anybody may have written them.
+# Tables of monitors and patterns, proven again: anybody may have written them.
 
 
 def tabled(pace: Pace) -> Lists | None:
-    """Who lists the steps that may follow each other: this pace, or one inside it; None if nobody does."""
+    """Who lists the steps that may follow each other: this pace, or one inside it; None if there is none."""
     if isinstance(pace, Lists):
         return pace
     return tabled(pace.pace) if isinstance(pace, Wrapping) else None

@@ -20,7 +20,7 @@ from upbeat.trace.extras import need
 # Which edges to cut so that every bad cycle is broken and most sequences remain: a weighted hitting set.
 
 RELEASED = 6
-"""Cut edges that are given free together, to be cut anew elsewhere."""
+"""Cut edges that are given free together, to be cut again elsewhere."""
 
 
 class Perron(NamedTuple):
@@ -99,7 +99,7 @@ def best_cut(
     """Edges of which every set has one, chosen so that without them most sequences remain.
 
     An integer program chooses them by what they are worth to first order. How much that is depends on which
-    others are gone, so a few of them at a time are then given free and chosen anew at their present worth,
+    others are gone, so a few of them at a time are then given free and chosen again at their present worth,
     and that stands if it helps: `attempts` times without success, and it ends. `begin` is a cut known before,
     perhaps for fewer sets.
     """
@@ -188,7 +188,7 @@ class Stabilised:
     `automaton` allows them: it is irreducible, right-resolving and as small as can be. `cut` are the edges of
     the lift that are gone, `forbidden` the sequences that these stand for. `proven` is false where time
     was too short: then nothing is known. `best` says whether no other cut of this lift leaves more; that is
-    None where nobody has looked. `seconds` of work were taken, counted as the limit is (see `decide`).
+    None where it was not looked for. `seconds` of work were taken, counted as the limit is (see `decide`).
     """
 
     system: SwitchedSystem
@@ -303,7 +303,7 @@ def stabilise_best(system: SwitchedSystem, *, lift: int = 1, seconds: float = 60
     """The cut of this lift that leaves most sequences, and the proof of those.
 
     Cycles are collected until the best cut for those that are known breaks all there are. `best` is true if
-    so; it is false where the search was given up, or a sequence had to go that nobody has proven to grow.
+    so; it is false where the search was given up, or a sequence had to go that is not proven to grow.
     """
     check_type(system, SwitchedSystem, "system")
     budget = Budget(seconds)

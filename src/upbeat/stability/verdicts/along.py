@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, StepError
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
@@ -31,7 +32,7 @@ SMALLEST = 5e-324
 
 
 @dataclass(frozen=True)
-class Along:
+class Along(Displayed):
     """Small deviations from a run, followed from step to step; always local.
 
     `radius` has the spectral radius of every step at `times`, as if the run stood still there; alone it

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, log10
 from typing import Any, Unpack
 
+from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, RunError, StepError, check_type
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
@@ -36,7 +37,7 @@ LARGE = 250
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Displayed):
     """What can be said about one scenario under one master, for one size of communication steps.
 
     `verdict` is "stable" (every motion decays), "unstable" (some motion grows) or "undecided". It holds
@@ -48,7 +49,7 @@ class Stability:
     model: Induced
     spectrum: Spectrum
     steps: Steps | None
-    """Which other steps are stable; None if nobody looked."""
+    """Which other steps are stable; None if they were not looked for."""
     unlooked: str = ""
     """Why not, in words."""
     why: str = ""
@@ -241,7 +242,7 @@ class _Looking:
         """Why there is no matrix for some step, if so."""
 
     def __call__(self, size: float) -> Judged:
-        """The first look is free: nobody could say anything without it."""
+        """The first look is free: nothing could be said without it."""
         size = self.inducing.fitting(size)
         if size not in self._seen:
             if self._seen and self._budget.over:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, MissingExtra, RunError
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
@@ -221,7 +222,7 @@ MAX_STEPS = 250_000
 
 
 @dataclass(frozen=True)
-class StabilityMap:
+class StabilityMap(Displayed):
     """`radius[i, j]` is the spectral radius for ``values[i]`` of the parameter and ``steps[j]``.
 
     `verdicts` has "stable", "unstable" or "undecided" for each. Where the program could not be followed the

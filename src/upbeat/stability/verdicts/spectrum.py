@@ -170,7 +170,7 @@ def _parts(matrix: Array) -> list[tuple[list[int], npt.NDArray[np.complex128]]]:
     """The eigenvalues of each strong component: entries that do not influence each other in a circle.
 
     Put in order, what is left makes a matrix triangular: these are all eigenvalues, the rest being zero. It
-    spares most of the work for large scenarios, and entries that nobody remembers do not blur the others.
+    spares most of the work for large scenarios, and entries that are not carried on do not blur the others.
     """
     rows, columns = np.nonzero(matrix)
     before: list[list[int]] = [[] for _ in range(len(matrix))]

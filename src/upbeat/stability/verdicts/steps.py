@@ -1,4 +1,4 @@
-"""Which communication steps are stable, and of which nobody can tell: intervals, by a scan and bisection."""
+"""Which communication steps are stable, and which are undecided: intervals, by a scan and bisection."""
 
 from __future__ import annotations
 
@@ -319,7 +319,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Steps:
-    """The stable steps among those looked at, those of which nobody can tell, and what was looked at.
+    """The stable steps among those looked at, those that are undecided, and what was looked at.
 
     `looked` are pairs of step and size of the deciding motion; infinite where no matrix was found.
     """
@@ -529,7 +529,7 @@ def _between(
 ) -> dict[float, Judged]:
     """Steps between two, as many as it takes until the radius goes nearly straight for where it matters.
 
-    What matters is whether it may cross the limit: far from it nobody needs to know how it bends, nor where
+    What matters is whether it may cross the limit: far from it it does not matter how it bends, nor where
     it bends by less than it is known to.
     """
     (a, at_a), (b, at_b) = one, two

@@ -23,7 +23,7 @@ from upbeat.core.ports import Kind
 from upbeat.trace.columns import TIME, Cells, Column
 from upbeat.trace.events import EventKind, EventLog, checked_details
 from upbeat.trace.files.output import Appender, Written, unwritable, warn
-from upbeat.trace.log import Ending
+from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.recorder import Arrays, Deferred, Source, Stored, events_beside
 
 # ----------------------------------------------------------------------------------------------------
@@ -206,9 +206,8 @@ def _value(field: str) -> Any:
 # The first line has the names, ``time`` first. Reals are written as the shortest text that reads back to
 # the same double, booleans as ``true`` and ``false``, enumerations as their numbers; strings are always
 # quoted, so that the text "1" stays a string. Any program reads the file as it is. Events are in a second
-# file; units of measure and the labels of enumerations, where there
-# are any, in a third, ``run.columns.json``. The step log and the outcome do not fit into plain CSV: Parquet
-# and journals keep them.
+# file; units of measure, the labels of enumerations, the step log, the outcome and what ran in a third,
+# ``run.columns.json``, which is written when the run begins and again when it ends.
 
 _WIDER = {Kind.BOOLEAN: Kind.INTEGER, Kind.INTEGER: Kind.REAL, Kind.REAL: Kind.STRING}
 _ROWS_AT_ONCE = 1 << 14
@@ -254,11 +253,11 @@ def read_csv(path: Path, *, keep_last: bool = False, kinds: Sequence[Kind] | Non
     finally:
         csv.field_size_limit(limit)
     time = arrays.pop(names.index("time"))
-    known = {} if kinds else read_columns(path)
+    known, ending = ({}, Ending()) if kinds else _read_beside(path, len(time))
     columns = (
         _described(name, kind, known) for name, kind in zip(names, found, strict=True) if name != "time"
     )
-    ending = Ending(events=EventLog() if kinds else read_events(events_beside(path)))
+    ending.events = EventLog() if kinds else read_events(events_beside(path))
     return Stored(tuple(columns), Arrays([time, *arrays]), ending)
 
 
@@ -267,15 +266,19 @@ def columns_beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.columns.json")
 
 
-def write_columns(path: Path, columns: Sequence[Column]) -> None:
-    """Write units of measure and labels beside a CSV file; without any, those of an earlier run go."""
+def write_columns(path: Path, columns: Sequence[Column], ending: Ending | None = None, rows: int = 0) -> None:
+    """Write what the columns of a CSV file are beside it; and, when the run has ended, how that was."""
     beside = columns_beside(path)
+    data: dict[str, Any] = {"columns": [column.to_data() for column in columns], "ending": None}
+    if ending is not None:
+        data["ending"] = ending.to_data() | {"rows": rows}
+    listed = [json.dumps(column, ensure_ascii=False) for column in data["columns"]]
+    text = '{"columns": [\n ' + ",\n ".join(listed) + '\n],\n"ending": '
+    text += json.dumps(data["ending"], ensure_ascii=False, default=str) + "}\n"
     try:
-        if any(column.unit is not None or column.items for column in columns):
-            data = {"columns": [column.to_data() for column in columns]}
-            beside.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        elif read_columns(path):
-            beside.unlink()
+        growing = beside.with_name(beside.name + ".tmp")
+        growing.write_text(text, encoding="utf-8")
+        growing.replace(beside)
     except OSError as error:
         raise unwritable(beside, error) from error
 
@@ -296,17 +299,33 @@ def is_columns(path: Path) -> bool:
     return "columns" in json.loads(path.read_text(encoding="utf-8"))
 
 
-def read_columns(path: Path) -> dict[str, Column]:
-    """What is beside a CSV file, by name; nothing if there is no such file, or if it is none of ours."""
+def _read_beside(path: Path, rows: int) -> tuple[dict[str, Column], Ending]:
+    """What is beside a CSV file of so many rows: its columns by name, and how the run ended.
+
+    Nothing if there is no such file, or if it is none of ours. An ending that belongs to other rows (somebody
+    has changed the file) is left out.
+    """
     beside = columns_beside(path)
     if not beside.is_file():
-        return {}
+        return {}, Ending()
     try:
-        listed = json.loads(beside.read_text(encoding="utf-8"))["columns"]
-        return {column.name: column for column in map(Column.from_data, listed)}
+        data = json.loads(beside.read_text(encoding="utf-8"))
+        columns = {column.name: column for column in map(Column.from_data, data["columns"])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         warn(f"'{beside}' does not say what the columns of '{path.name}' are: {error}")
-        return {}
+        return {}, Ending()
+    found = data.get("ending")
+    if found is None:  # earlier versions have left it out
+        return columns, Ending(Outcome.CUT_OFF if "ending" in data else Outcome.UNKNOWN)
+    try:
+        ending = Ending.from_data(found)
+        if Fields(found, "the end of the run").whole("rows") == rows:
+            return columns, ending
+        said = f"'{path.name}' has been changed since its run: what '{beside.name}' says of it is left out"
+        return columns, Ending(notes=[said])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        warn(f"'{beside}' does not say how the run of '{path.name}' went: {error}")
+    return columns, Ending()
 
 
 def _described(name: str, kind: Kind, known: Mapping[str, Column]) -> Column:
@@ -536,6 +555,8 @@ class CsvSink:
         try:
             if ending.outcome.ok:
                 self._begin()
+            if self._file.begun:
+                write_columns(self.path, self._columns[1:], ending, self.rows)
         finally:
             self._file.close()
             if self._events is not None:

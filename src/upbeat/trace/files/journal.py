@@ -177,7 +177,7 @@ class JournalReader:
 
     `parts` are the matrices of cells and the events, as they were written; iterating gives the matrices
     only. Afterwards `ending`, `strings` and `kinds` are complete, and `damage` says in a sentence what
-    is missing, if anything is.
+    is missing, if anything is. Of a journal that grows, `more` gives what was not there before.
     """
 
     def __init__(self, path: Path) -> None:
@@ -190,7 +190,7 @@ class JournalReader:
         self._latest = -np.inf
         try:
             with path.open("rb") as file:
-                self._first = self._read_header(file)
+                self._first = self._next = self._read_header(file)
         except OSError as error:
             raise cannot_read(path, error) from error
 
@@ -222,15 +222,23 @@ class JournalReader:
         """All whole frames, up to the first that is damaged."""
         self.strings.clear()
         self.kinds.clear()
-        self._latest = -np.inf
+        self._latest, self._next = -np.inf, self._first
+        yield from self.more()
+        if not self.damage and self.ending.outcome is Outcome.CUT_OFF:
+            self.damage = "the run has not ended it"
+
+    def more(self) -> Iterator[Cells | EventLog]:
+        """The whole frames behind those that were read before."""
+        self.damage = ""
         with self.path.open("rb") as file:
-            file.seek(self._first)
+            file.seek(self._next)
             for at, tag, payload in self._frames(file):
                 try:
                     part = self._part(tag, payload)
                 except ValueError as error:
                     self.damage = f"it is damaged from byte {at} on: {error}"
                     return
+                self._next = file.tell()
                 if part is not None:
                     yield part
 
@@ -296,8 +304,6 @@ class JournalReader:
                 self.damage = f"it is damaged from byte {at} on"
                 return
             yield at, tag, payload
-        if self.ending.outcome is Outcome.CUT_OFF:
-            self.damage = "the run has not ended it"
 
 
 def read_journal(path: Path) -> Stored:

@@ -10,12 +10,12 @@ import warnings
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from upbeat.core.errors import FileProblem, check_type
 from upbeat.core.plain import Fields
+from upbeat.core.records import dataclass
 
 
 class TraceWarning(UserWarning):
@@ -41,7 +41,7 @@ def check_place(path: Path) -> None:
 
 
 def kept_from(path: Path, ours: Callable[[Path], bool], what: str, *, force: bool = False) -> None:
-    """`FileProblem` if there is a file that is not `ours`, so that nobody replaces it by mistake.
+    """`FileProblem` if there is a file that is not `ours`, so that it is not replaced by mistake.
 
     Empty files, pipes and devices have nothing to lose.
     """

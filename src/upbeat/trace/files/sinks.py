@@ -66,8 +66,7 @@ def check_ours(path: Path | str, columns: Sequence[Column], *, force: bool = Fal
         case ".csv":
             names = ["time", *(column.name for column in columns)]
             files = {path: partial(is_result, names=names), events_beside(path): is_events}
-            if any(column.unit is not None or column.items for column in columns):
-                files[columns_beside(path)] = is_columns
+            files[columns_beside(path)] = is_columns
         case ".parquet":
             from upbeat.trace.files.journal import is_journal
             from upbeat.trace.files.parquet import is_ours

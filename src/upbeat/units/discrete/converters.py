@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import ONE, Expr, Name, Number, parse, substitute
 from upbeat.core.names import Labels, cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.model import Assignments, Discrete, Emission, FrontEnd, Mode, Variable
 from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import Complaints, check_settable, plain, read_port, with_starts
@@ -23,7 +24,7 @@ from upbeat.units.shorthand import Complaints, check_settable, plain, read_port,
 
 @dataclass(frozen=True, init=False)
 class Converter(FrontEnd):
-    """A front end that is made anew where a value changes: there is little to make.
+    """A front end that is made again where a value changes: there is little to make.
 
     Its parameters are keys of its description.
     """

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from upbeat.core.abilities import KeptNumbers
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Kind, Port, Signal
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.model import dumps, is_fixed, loads
 from upbeat.units.discrete.unit import DiscreteError
 from upbeat.units.python import flat
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Token:
-    """All that the future depends on. `state` belongs to the token alone, or nobody can change it."""
+    """All that the future depends on. `state` belongs to the token alone, or cannot be changed."""
 
     time: float
     since: float
@@ -150,6 +151,10 @@ class DevsUnit:
         """Everything that the future depends on."""
         events = tuple(self._events.items())
         return Token(self.time, self._since, self._until, _own(self._state), events)
+
+    def kept_numbers(self) -> KeptNumbers:
+        """Whatever is in the state; and how long it lasts must not depend on that."""
+        return KeptNumbers((("state",),), times=(("since",), ("until",)), modes=(("state",),))
 
     def restore(self, token: Token) -> None:
         """Set back to what `save` gave."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from upbeat.core.expr import Apply, Expr, Name, Number, Op, any_of, apply, indic
 from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value, check_variable
+from upbeat.core.records import dataclass
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.equations.data import TIME
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, unwrapped, with_starts
@@ -89,7 +90,7 @@ _FIXED = (type(None), bool, int, float, complex, str, bytes)
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether nobody can change `value`, so that it need not be copied."""
+    """Whether `value` cannot be changed, so that it need not be copied."""
     kind = type(value)
     if kind in _FIXED:
         return True
@@ -566,6 +567,13 @@ def _finite(variable: Variable) -> Expr:
 def changes_at_instants(model: object) -> bool:
     """Whether what a model gives out changes in jumps only, as a `Discrete` one says of itself."""
     return bool(getattr(model, "at_instants", False))
+
+
+def discrete_of(model: object) -> Discrete | None:
+    """The variables and modes that say all about a model; None if it is something else, or a subclass of
+    `Discrete`, which may mean more than they say."""
+    found = model.discrete if isinstance(model, FrontEnd) else model
+    return found if type(found) is Discrete else None
 
 
 @dataclass(frozen=True, init=False)

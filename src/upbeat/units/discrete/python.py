@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from upbeat.core.abilities import Ability
 from upbeat.core.ports import Causality, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.devs import DevsUnit
 from upbeat.units.python import check_callable, check_fields, record
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, entries, read_ports, with_starts
@@ -154,7 +155,7 @@ def _check_together(
     outputs: Sequence[Port],
     complaints: Complaints,
 ) -> None:
-    """Refuse functions that are missed, or that nobody would call."""
+    """Refuse functions that are missing, or would never be called."""
     for one, other in (("time_advance", "internal"), ("to_bytes", "from_bytes")):
         if (given[one] is None) != (given[other] is None):
             present, missing = (one, other) if given[other] is None else (other, one)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from upbeat.core.abilities import KeptNumbers
 from upbeat.core.errors import ModelError, UpbeatError, suggest
-from upbeat.core.expr import ONE, Expr, Kernel, Lookup, Name, Number, Table1, names
+from upbeat.core.expr import (
+    ONE,
+    Apply,
+    Expr,
+    Kernel,
+    Lookup,
+    Name,
+    Number,
+    Op,
+    Table1,
+    differentiate,
+    fold,
+    names,
+    simplify,
+)
+from upbeat.core.expr.nodes import Inner, Leaf
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.converters import Converter, carried, formula, payload
-from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable
+from upbeat.units.discrete.model import NEVER, Discrete, Emission, Mode, Variable
+from upbeat.units.equations.data import TIME
 from upbeat.units.inputs import NUMBERS, InputTrajectories, check_packed, conversions, packed_size
 from upbeat.units.shorthand import Complaints, unwrapped
 
@@ -378,6 +397,20 @@ class DiscreteUnit:
         """Everything that the future depends on."""
         return (self.time, *self._variables, *self._trajectories.pack(), *self._set, *self._present)
 
+    def kept_numbers(self) -> KeptNumbers:
+        """Its real variables, but for those that say when it jumps."""
+        model = self._is
+        timed = {v.name for v in model.variables for mode in model.modes if _moves(mode.due, v.name)}
+        placed = [((1 + i,), variable) for i, variable in enumerate(model.variables)]
+        real = [(at, v.name) for at, v in placed if v.kind is Kind.REAL and v.name not in timed]
+        return KeptNumbers(
+            states=tuple(at for at, _ in real),
+            names=tuple(name for _, name in real),
+            times=tuple(at for at, v in placed if v.kind is not Kind.REAL or v.name in timed),
+            modes=tuple(at for at, v in placed if v.kind is not Kind.REAL and _read(model, v.name)),
+            timed=_by_the_clock(model),
+        )
+
     def restore(self, token: Token) -> None:
         """Set back to what `save` gave."""
         numbers = [float(value) for value in token]
@@ -429,6 +462,98 @@ def _signal(port: Port, cells: Iterator[float]) -> Signal:
     convert = _FROM_NUMBER[port.kind]
     taken = tuple(convert(next(cells)) for _ in range(port.cells))
     return taken[0] if port.size is None else taken
+
+
+# ----------------------------------------------------------------------------------------------------
+# What jumps do to the variables, as far as the expressions tell: which of them are states.
+
+
+def _read(discrete: Discrete, name: str) -> bool:
+    """Whether anything but a variable itself, and the time of the next event, depends on it."""
+    used = [cell for _, cells in discrete.outputs for cell in cells]
+    for mode in discrete.modes:
+        for emission in mode.emissions:
+            used += [emission.present, *emission.cells]
+        used += [value for to, value in (*mode.internal, *mode.external) if to != name]
+    return name == discrete.mode or any(name in names(expression) for expression in used)
+
+
+def _moves(due: Any, name: str) -> bool:
+    slope = simplify(differentiate(due, name))
+    return not (isinstance(slope, Number) and slope.value == 0.0)
+
+
+class _Clock(enum.Enum):
+    """How an expression goes with the time, if all times that a unit remembers go with it."""
+
+    STILL = 0
+    GOES = 1  # as the time does
+    NEVER = 2  # infinite: both
+    OTHER = 3
+
+
+_COMPARED = {Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE}
+
+
+def _by_the_clock(discrete: Discrete) -> bool:
+    """Whether what jumps do, to first order, may depend on the time itself, and not only on how long ago
+    something was: then those of one period say nothing about later ones."""
+    changes = [pair for mode in discrete.modes for pair in (*mode.internal, *mode.external)]
+    real = {variable.name for variable in discrete.variables if variable.kind is Kind.REAL}
+
+    def timed(node: Inner, args: list[bool]) -> bool:
+        """Whether a sum, or one of several values, has the time in it: not what they are chosen by."""
+        if isinstance(node, Apply) and node.op is Op.WHERE:
+            return any(args[1:])
+        return isinstance(node, Apply) and node.op in (Op.ADD, Op.SUB, Op.MIN, Op.MAX) and any(args)
+
+    times = {
+        to for to, value in changes if to in real and fold(value, lambda leaf: leaf == Name(TIME), timed)
+    }
+
+    def goes(expression: Expr) -> _Clock:
+        def leaf(node: Leaf) -> _Clock:
+            if isinstance(node, Number) and abs(node.value) >= NEVER:
+                return _Clock.NEVER
+            return _Clock.GOES if isinstance(node, Name) and node.id in {TIME, *times} else _Clock.STILL
+
+        return fold(expression, leaf, _together)
+
+    while odd := {to for to, value in changes if to in times and goes(value) in (_Clock.STILL, _Clock.OTHER)}:
+        times -= odd
+    sent = [one for mode in discrete.modes for one in mode.emissions]
+    decided = [value for to, value in changes if to not in real] + [one.present for one in sent]
+    given = [value for to, value in changes if to in real - times]
+    given += [cell for _, cells in discrete.outputs for cell in cells] + [
+        c for one in sent for c in one.cells
+    ]
+    by = real | {n for p in discrete.ports if p.kind is Kind.REAL for n in cell_names(p.name, p.size)}
+    slopes = (
+        simplify(differentiate(cell, name)) for cell in given for name in sorted(names(cell) & (by - times))
+    )
+    return any(
+        TIME in names(one) and goes(one) not in (_Clock.STILL, _Clock.NEVER) for one in (*decided, *slopes)
+    )
+
+
+def _together(node: Inner, args: list[_Clock]) -> _Clock:
+    if _Clock.OTHER in args:
+        return _Clock.OTHER
+    kinds = set(args) - {_Clock.NEVER}
+    if isinstance(node, Apply):
+        match node.op, args:
+            case Op.WHERE, [_Clock.STILL, a, b]:
+                kinds = {a, b} - {_Clock.NEVER}
+                return _Clock.OTHER if len(kinds) > 1 else kinds.pop() if kinds else _Clock.NEVER
+            case ((Op.MIN | Op.MAX), _) if len(kinds) <= 1:
+                return kinds.pop() if kinds else _Clock.NEVER
+            case Op.SUB, [_Clock.GOES, _Clock.GOES]:
+                return _Clock.STILL
+            case ((Op.ADD | Op.SUB), [_Clock.GOES, _Clock.STILL]) | (Op.ADD, [_Clock.STILL, _Clock.GOES]):
+                return _Clock.GOES
+            case op, _ if op in _COMPARED and len(kinds) <= 1:
+                return _Clock.STILL
+    return _Clock.OTHER if _Clock.GOES in kinds else _Clock.STILL
 
 
 # ----------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Apply, Expr, Name, Op, looks_up, show, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.equations.data import Equations, Output
 from upbeat.units.solving.solvers import Choice, Plain, Solver, plain_solvers, solver_from
 
@@ -60,7 +61,7 @@ def _read(cell: str, port: Port) -> str:
 
 
 def free_name(wanted: str, taken: set[str]) -> str:
-    """A name that nobody has yet; it is taken from now on."""
+    """A name that is free; it is taken from now on."""
     while "__" in wanted:
         wanted = wanted.replace("__", "_")
     name, count = wanted, 1
@@ -108,7 +109,7 @@ def with_choice(spec: Mapping[str, Any], others: Sequence[Plain]) -> tuple[dict[
 
 
 def marked_choosing(before: Equations, made: Equations, by: str) -> Equations:
-    """The equations of such a table: who chooses is nobody's business but a master's."""
+    """The equations of such a table: only a master chooses."""
     known = {port.name: port for port in before.ports}
     inputs = tuple(
         replace(port, internal=True) if port.name == by else known[port.name] for port in made.inputs
@@ -174,7 +175,7 @@ def marked(equations: Equations, made: Mapping[str, str]) -> Equations:
 
 
 def _conditions(indicator: Expr) -> Iterator[Expr]:
-    """The numbers of which the indicator is the largest: each has a smoother course than all together."""
+    """The numbers of which the indicator is the largest: each has a smoother trajectory than all together."""
     match indicator:
         case Apply(op=Op.MAX, args=args):
             for arg in args:
@@ -219,7 +220,7 @@ def indicator_of(equations: Equations, name: str) -> Expr | None:
 
 
 def marked_like(before: Equations, made: Equations, stops: Stops) -> Equations:
-    """The equations of such a table, whose new ports are nobody's business but a master's; the old ones are
+    """The equations of such a table, whose new ports are for masters only; the old ones are
     as they were `before`."""
     known = {port.name: port for port in before.ports}
 

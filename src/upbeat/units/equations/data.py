@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import ModelError, suggest
-from upbeat.core.expr import Expr, Kernel, Name, Table1, Table2, differentiate, names, substitute
+from upbeat.core.expr import (
+    Expr,
+    Kernel,
+    Name,
+    Table1,
+    Table2,
+    differentiate,
+    names,
+    substitute,
+    time_derivative,
+)
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.shorthand import check_settable, plain, port_spec, with_starts
 
 if TYPE_CHECKING:
@@ -151,13 +162,16 @@ class Equations:
         """The derivative of every cell of an output by every cell of an input, row by row; both are real.
 
         As far as locals depend on the input, through them. At a kink or a jump it is that of the branch which
-        the expression takes there.
+        the expression takes there. By `TIME`: how fast the output changes while all inputs stay as they are.
         """
         made = next((known for known in self.outputs if known.port.name == output), None)
         given = next((known for known in self.inputs if known.name == input), None)
         if made is None:
             outputs = [known.port.name for known in self.outputs]
             raise ModelError(f"there is no output '{output}'. {suggest(output, outputs, 'outputs')}")
+        if input == TIME and made.port.kind is Kind.REAL:
+            cells = map(self.written_out, made.definition.cells)
+            return self._kernel([time_derivative(cell, self.changes) for cell in cells])
         if given is None:
             inputs = [known.name for known in self.inputs]
             raise ModelError(f"there is no input '{input}'. {suggest(input, inputs, 'inputs')}")
@@ -167,6 +181,17 @@ class Equations:
         rows = [self.written_out(cell) for cell in made.definition.cells]
         columns = cell_names(given.name, given.size)
         return self._kernel([differentiate(row, column) for row in rows for column in columns])
+
+    @property
+    def changes(self) -> dict[str, Expr]:
+        """How fast each cell of a state changes."""
+        return {
+            name: self.written_out(cell)
+            for state in self.states
+            for name, cell in zip(
+                cell_names(state.port.name, state.port.size), state.derivative.cells, strict=True
+            )
+        }
 
     def written_out(self, cell: Expr) -> Expr:
         """An expression without locals: over time, states, inputs, parameters and variables."""

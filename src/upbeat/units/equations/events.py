@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from typing import Any
 
@@ -11,6 +11,7 @@ from upbeat.core.errors import ExpressionError, ModelError, suggest
 from upbeat.core.expr import ONE, Expr, Kernel, Op, apply, indicator
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.scope import Scope, Vocabulary
 from upbeat.units.shorthand import entries, read_port

@@ -226,6 +226,7 @@ class ImplicitUnit(SolvedUnit):
             deliver=from_number,
             parameters=model.inner.equations.parameters,
             tune=self._change,
+            names=model.inner.equations.arguments[1 : 1 + len(model.inner.equations.start)],
         )
         super().__init__(behaviour, start)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.equations.data import Equations
 from upbeat.units.equations.events import Reactions, reactions
 from upbeat.units.solving.solvers import Choice, Cvode, DormandPrince, Solver
@@ -16,6 +16,8 @@ from upbeat.units.solving.unit import state_size
 
 FIXED = 0
 ADAPTIVE = 1
+BY_TIME = -1
+"""What stands for the number of an input in the slope of an output by the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +75,9 @@ class OdeTables:
     * `derivatives`: the kernel [time, states, inputs, parameters] → derivative of every state cell;
       None if there is no state, and then `advance` only moves the time.
     * `compute`: the kernel with the same arguments → value of every output cell, as doubles.
-    * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports,
-      and the kernel with the same arguments → derivatives of the output's cells by the input's, row by row.
+    * `slopes`: for each pair that was asked for, the positions of an output and of an input among all ports
+      (`BY_TIME`: the time), and the kernel with the same arguments → derivatives of the output's cells by the
+      input's, row by row.
     * `heard`, `sent`: the ports of events, and `reactions` what they do; None if there are no events.
     * `solver`: how `advance` integrates; `others` may take its place, and the input at the place `chooser`
       says which (-1: there are none).
@@ -137,7 +140,7 @@ def lower(
         parameters=equations.values,
         derivatives=equations.derivatives,
         compute=equations.computed,
-        slopes=tuple((number[y], number[u], equations.slope(y, u)) for y, u in slopes),
+        slopes=tuple((number[y], number.get(u, BY_TIME), equations.slope(y, u)) for y, u in slopes),
         solver=lower_solver(solver),
         state_size=state_size(len(equations.start), solver, equations.inputs) + (plan.extra if plan else 0),
         heard=_port_tables(equations.heard, len(equations.inputs), frozenset()),

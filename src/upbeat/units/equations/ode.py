@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import pi
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
-from upbeat.core.expr import Apply, Expr, Lookup, Number, Op, evaluate, names, parse, substitute
+from upbeat.core.expr import Apply, Expr, Lookup, Name, Number, Op, evaluate, names, parse, substitute
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.units.equations.arranging import (
     Stops,
     changeable,
@@ -80,8 +81,10 @@ class _Model:
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
-        changed = self._with(self.equations.with_values(values))
-        object.__setattr__(changed, "solver", solver_from(self.solver, _numbers(changed.equations)))
+        equations = self.equations.with_values(values)
+        changed = self._with(equations)
+        if getattr(self.solver, "step_formula", None) is not None:
+            object.__setattr__(changed, "solver", solver_from(self.solver, _numbers(equations)))
         return changed
 
     def fixed(self, parameter: str) -> str | None:
@@ -140,6 +143,11 @@ class _Model:
             spec["solver"] = replace(solver, **{key: longest if own is None else min(own, longest)})
         return Ode(**spec), areas
 
+    def reacting(self, input: str, reactive: bool) -> Self:
+        """The same model, with an input that expects the value at the end of a step, or at its start."""
+        ports = (replace(p, reactive=reactive) if p.name == input else p for p in self.equations.inputs)
+        return self._with(replace(self.equations, inputs=tuple(ports)))
+
     def _with(self, equations: Equations) -> Self:
         changed = object.__new__(type(self))
         _Model.__init__(changed, equations, self.solver, self.choice)
@@ -172,6 +180,7 @@ class _Model:
             choice=self.choice,
             parameters=equations.parameters,
             tune=tune,
+            names=equations.arguments[1 : 1 + len(equations.start)],
         )
         if equations.events:
             return HybridUnit(behaviour, start, reactions(equations), values)
@@ -371,7 +380,7 @@ def equations_of(model: object) -> Equations | None:
 def periods(equations: Equations, output: str) -> tuple[float, ...]:
     """The periods of an output, or of a cell of it, as far as its equation tells: of floor, ceil, mod, sin,
     cos and tan of what is linear in time. Parameters count as they are."""
-    tree = cell_of(equations, output)
+    tree = over_time(equations, output)
     found: set[float] = set()
     waiting: list[Expr] = [tree]
     seen: set[int] = set()
@@ -391,6 +400,26 @@ def periods(equations: Equations, output: str) -> tuple[float, ...]:
         if rate and own and abs(at[2] - 2 * at[1] + at[0]) <= 1e-9 * rate:
             found.add(own / rate)
     return tuple(sorted(found))
+
+
+def over_time(equations: Equations, output: str) -> Expr:
+    """What a cell of an output is, where states with a constant rate (phases) are lines in time."""
+    tree = cell_of(equations, output)
+    if equations.events:  # which may set them
+        return tree
+    values = {
+        name: Number(float(value))
+        for port in equations.parameters
+        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
+    }
+    lines: dict[str, Expr] = {}
+    for state in equations.states:
+        called = cell_names(state.port.name, state.port.size)
+        for name, start, cell in zip(called, state.port.initial, state.derivative.cells, strict=True):
+            rate = substitute(equations.written_out(cell), values)
+            if not names(rate):
+                lines[name] = Number(float(start)) + Number(evaluate(rate, {})) * Name(TIME)
+    return substitute(tree, lines)
 
 
 _REPEATING = {Op.FLOOR: 1.0, Op.CEIL: 1.0, Op.MOD: 1.0, Op.SIN: 2 * pi, Op.COS: 2 * pi, Op.TAN: pi}

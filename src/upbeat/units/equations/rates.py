@@ -1,6 +1,6 @@
 """Equations that also give out how fast their outputs change, as far as that follows from the equations.
 
-And states that nobody has asked them for.
+And states that are not given out otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def needed_rates(equations: Equations, name: str, order: int) -> dict[str, int]:
         if port.kind is Kind.REAL
         for cell in cell_names(port.name, port.size)
     }
-    changes, found = _changes(equations), dict[str, int]()
+    changes, found = equations.changes, dict[str, int]()
     seen = _named(equations.written_out(cell) for cell in output.definition.cells)
     for left in range(order, 0, -1):  # each state on the way takes one derivative off
         for cell in sorted(seen & inputs.keys()):
@@ -46,7 +46,7 @@ def with_rates(
     """The equations with outputs for so many time derivatives of the outputs in `wanted`.
 
     States change as their equations say, variables and parameters only at events, and inputs in a way that
-    nobody inside knows: the derivatives go as far as they can be told without that of an input. For those in
+    is not known inside: the derivatives go as far as they are known without that of an input. For those in
     `fed`, as many derivatives become inputs, behind the others and in this order. Where an output declares
     its derivative, that one is taken.
     """
@@ -72,17 +72,6 @@ def with_rates(
     if not growing.made:
         return equations
     return replace(equations, inputs=(*equations.inputs, *growing.fed), outputs=tuple(outputs.values()))
-
-
-def _changes(equations: Equations) -> dict[str, Expr]:
-    """How fast each cell of a state changes."""
-    return {
-        name: equations.written_out(cell)
-        for state in equations.states
-        for name, cell in zip(
-            cell_names(state.port.name, state.port.size), state.derivative.cells, strict=True
-        )
-    }
 
 
 def _named(cells: Iterable[Expr]) -> frozenset[str]:
@@ -114,7 +103,7 @@ class _Growing:
         self._taken = taken | {name.partition("[")[0] for name in equations.arguments}
         self._taken |= {local.name for local in equations.locals} | {name for name, _ in equations.tables}
         self._inputs = {cell: port for port in equations.inputs for cell in cell_names(port.name, port.size)}
-        self._rates = _changes(equations)
+        self._rates = equations.changes
         self.fed: list[Port] = []
         self.made = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from upbeat.core.errors import ExpressionError, ModelError, suggest
@@ -25,6 +25,7 @@ from upbeat.core.expr import (
 )
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, check_variable
+from upbeat.core.records import dataclass
 from upbeat.units.equations.data import TIME, Definition, Output
 from upbeat.units.shorthand import Complaints, entries, read_ports, unwrapped
 
@@ -50,7 +51,7 @@ class Raw:
 class Scope:
     """The names that equations may use, with their sizes, and how to parse an expression among them.
 
-    `stand_ins` take the places of tables that have a problem, so that nobody misses them.
+    `stand_ins` take the places of tables that have a problem, so that they are not missed.
     """
 
     complaints: Complaints

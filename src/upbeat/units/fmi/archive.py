@@ -10,11 +10,11 @@ import weakref
 import zipfile
 import zlib
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 
 from upbeat.core.errors import FileProblem, cannot_read
+from upbeat.core.records import dataclass
 from upbeat.core.scratch import make_folder, remove_folder
 from upbeat.units.fmi.description import NAME, ModelDescription, parse_description
 

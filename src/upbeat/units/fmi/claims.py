@@ -7,13 +7,15 @@ import enum
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Ability
-from upbeat.core.ports import Causality, Port
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.units.fmi import known
 from upbeat.units.fmi.description import CoSimulation
+from upbeat.units.fmi.instance import FmuError
 from upbeat.units.fmi.trial import Notes, Trial, attempt
 from upbeat.units.fmi.trials import Bench, Seen, apart, model_of, settings_of
 
@@ -294,3 +296,43 @@ def disturbed(model: Fmu) -> str:
 
 def _outputs(model: Fmu) -> list[Port]:
     return [p for p in model.ports if p.causality is Causality.OUTPUT and not p.event and not p.extra]
+
+
+# -- whether it moves with every communication step ------------------------------------------------------
+
+LOOKED = 48
+"""So many steps are made to see that."""
+
+
+def inner_step(model: Fmu, step: float, start: float) -> float:
+    """The time between two solver steps inside, if the FMU does not move with every such step; else 0.
+
+    It is found here and not in another process: whoever asks is about to make the same steps.
+    """
+    if model.interface.only_once_per_process:
+        return 0.0
+    unit: Any = model.instantiate(f"{model.path.stem} (tried)", start)
+    moved: list[int] = []
+    try:
+        for port in model.ports:
+            if port.causality is Causality.INPUT and port.kind is Kind.REAL and not port.event:
+                given = [float(value) + 1.0 for value in port.initial]
+                unit.set(port.name, [given[0] if port.size is None else tuple(given)])
+        description = model.description
+        states = [unit.instance.reader(description.by_name[name]) for name in description.states]
+        outputs = [port.name for port in _outputs(model) if port.kind is Kind.REAL and not port.event]
+        before: list[Any] = []
+        for k in range(LOOKED):
+            unit.advance(start + k * step, start + (k + 1) * step)
+            now = [read() for read in states] or [unit.get(name) for name in outputs]
+            if k and now != before:
+                moved.append(k)
+            before = now
+    except FmuError:  # whatever it is, a run meets it as well, and tells it where it happens
+        return 0.0
+    finally:
+        unit.close()
+    gaps = [after - before for before, after in pairwise(moved)]
+    if sum(gap > 1 for gap in gaps) < 2:  # moves each time, or has come to rest, or never moves
+        return 0.0
+    return (moved[-1] - moved[0]) / len(gaps) * step

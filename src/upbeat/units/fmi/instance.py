@@ -38,6 +38,7 @@ TYPES = MappingProxyType({kind: number for number, kind in enumerate(Type)})
 
 _COMMON = (
     *("SetDebugLogging", "EnterInitializationMode", "ExitInitializationMode", "Terminate", "FreeInstance"),
+    "Reset",
     *("EnterEventMode", "EnterContinuousTimeMode", "SetTime", "SetContinuousStates", "GetContinuousStates"),
     *("CompletedIntegratorStep", "GetEventIndicators", "GetNominalsOfContinuousStates", "DoStep"),
 )
@@ -456,7 +457,7 @@ def _refused(instance: Instance) -> str:
 
 
 def _choose(instance: Instance, categories: Sequence[str]) -> None:
-    """Ask for messages of these categories. An FMU that refuses logs as it likes, which harms nobody."""
+    """Ask for messages of these categories. An FMU that refuses logs as it likes, which does no harm."""
     try:
         instance.native.choose_categories(list(categories))
     except FmuError as error:

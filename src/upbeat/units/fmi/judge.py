@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from upbeat.core.display import Displayed
 from upbeat.core.ports import Causality
 from upbeat.units.fmi.claims import Claim, Verdict
 from upbeat.units.fmi.model import Fmu
@@ -52,7 +53,7 @@ class Reaction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Displayed):
     """The whole of it, and with `format` and `findings` the object that `upbeat probe --json` prints.
 
     `format` grows when the meaning of a key changes; new keys may come at any time. `step` is in seconds, and

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
@@ -37,6 +36,8 @@ def content(path: Path) -> str:
     """A hash of the file, or of all files of an unpacked FMU."""
     key = key_of(path)
     if key not in _HASHES:
+        import hashlib
+
         digest = hashlib.sha256()
         files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
         for file in files:

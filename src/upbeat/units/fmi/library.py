@@ -9,11 +9,11 @@ import re
 import struct
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import FileProblem, UpbeatError
+from upbeat.core.records import dataclass
 
 # -- which file of an unpacked FMU is the library for this machine ---------------------------------------
 
@@ -53,6 +53,11 @@ class Platform:
         if machine == "x86_64" and struct.calcsize("P") == 4:
             machine = "x86"
         return cls(platform.system().lower(), machine)
+
+    @property
+    def suffix(self) -> str:
+        """How the names of libraries end."""
+        return _SUFFIX.get(self.system, ".so")
 
     def folders(self, version: int) -> tuple[str, ...]:
         """The folders under ``binaries`` to look in: this version's, then the other one's.
@@ -102,6 +107,14 @@ def objection(path: Path, version: int, identifier: str) -> str | None:
     except (OSError, zipfile.BadZipFile):
         pass  # whoever unpacks it says what is wrong
     return None
+
+
+def chosen_library(path: Path, version: int, identifier: str) -> str:
+    """The name of the library for this machine in an FMU, packed or not. `FileProblem` if there is none."""
+    if path.is_dir():
+        return find_library(path, version, identifier).path.relative_to(path).as_posix()
+    with zipfile.ZipFile(path) as archive:
+        return _chosen(archive.namelist(), version, identifier, Platform.here())[0]
 
 
 def _chosen(

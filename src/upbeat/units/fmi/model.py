@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from upbeat.core.atomic import as_path
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.names import objection_to
 from upbeat.core.ports import EVENTS, Port, Value, Values
+from upbeat.core.records import dataclass
 from upbeat.units.fmi.archive import Key, describe
 from upbeat.units.fmi.description import Causality, CoSimulation, Interface, ModelDescription, ModelExchange
 from upbeat.units.fmi.instance import no_core
@@ -290,7 +291,8 @@ class Fmu:
             replace(port, start=starts[port.name]) if port.name in given else port
             for port in self.layout.ports
         )
-        seen = shown(self.indicators) if self.watched else ()
+        # Their derivatives are differences over a part of the usual step.
+        seen = shown(self.indicators, 2 if self.step else 0) if self.watched else ()
         return (*known, *seen, EVENTS) if self.counted else known
 
     @cached_property
@@ -310,11 +312,34 @@ class Fmu:
 
         return objection(self, ability)
 
+    def undeclared(self) -> tuple[list[tuple[str, str]], str]:
+        """The pairs (output, input) where an output reacts at once, though declared not to; what failed."""
+        from upbeat.units.fmi.claims import undeclared  # found by trying models
+
+        return undeclared(self)
+
+    def disturbed(self) -> str:
+        """What goes wrong where two units of it run on two threads at the same time; empty: nothing."""
+        from upbeat.units.fmi.claims import disturbed  # found by trying models
+
+        return disturbed(self)
+
     def lags(self) -> list[tuple[str, str]]:
         """Which outputs follow which inputs only after the next step, though declared to do so at once."""
         from upbeat.units.fmi.claims import lags  # found by trying models
 
         return lags(self)
+
+    def inner_step_seen(self, step: float, start: float) -> float:
+        """The time between two solver steps inside, where `step` is no whole number of them; else 0."""
+        if not isinstance(self.interface, CoSimulation):
+            return 0.0
+        declared = self.interface.fixed_internal_step
+        if declared and abs(step / declared - round(step / declared)) <= 1e-6 and step > 0.5 * declared:
+            return 0.0
+        from upbeat.units.fmi.claims import inner_step  # found by trying models
+
+        return declared or inner_step(self, step, start)
 
     @property
     def indicators(self) -> tuple[str, ...]:
@@ -409,6 +434,10 @@ class Fmu:
         object.__setattr__(changed, "logging", logging)
         return changed
 
+    def talking(self) -> Fmu:
+        """The same model with all messages, or those of the categories that were asked for."""
+        return self.with_logging(self.logging or True)
+
     def planned(self, stop: float, step: float) -> Fmu:
         """The same model for runs that end at `stop`, in steps that are usually as long as `step`.
 
@@ -437,8 +466,15 @@ class Fmu:
         return launch(self, name, start)
 
     def enter(self, core: Core, name: str, start: float) -> object:
-        """The same inside the native engine, which frees it in the end."""
-        return enter(self, core, name, start)
+        """The same inside the native engine, which frees it in the end; some only want to know what it is."""
+        described = getattr(core, "fmu", None)
+        return enter(self, core, name, start) if described is None else described(self, name, start)
+
+    def reset_numbers(self) -> tuple[float, ...]:
+        """The numbers that a unit can begin again with others of: the start values that somebody gave."""
+        from upbeat.units.fmi.unit import numbers_given
+
+        return tuple(value for *_, values in numbers_given(self) or () for value in values)
 
     @property
     def effective_solver(self) -> Solver:

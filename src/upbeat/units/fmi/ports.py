@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any, Literal
 
@@ -13,6 +13,7 @@ from upbeat.core.abilities import Ability
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.names import Labels, matching, objection_to_port, resolve
 from upbeat.core.ports import Causality, Kind, Port, Value, Values
+from upbeat.core.records import dataclass
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import (
     CoSimulation,
@@ -396,16 +397,19 @@ def indicator_names(description: ModelDescription) -> tuple[str, ...]:
     return tuple(v.name if not v.dimensions else f"{v.name}[{i + 1}]" for v in named for i in range(v.cells))
 
 
-def shown(indicators: Sequence[str]) -> tuple[Port, ...]:
-    """Ports through which a pace sees event indicators in model exchange.
+def shown(indicators: Sequence[str], derivatives: int) -> tuple[Port, ...]:
+    """Ports through which a pace sees event indicators in model exchange, and their derivatives after them.
 
     Two for each: to FMI a sign that changes is an event both ways, and a pace looks for what falls.
     """
-    found = []
-    for name in indicators:
-        for way in ("falls", "rises"):
-            event = f"{name} {way}"
-            found.append(Port(f"{way}({name})", Causality.OUTPUT, internal=True, indicates=event))
+    ways = [(name, way) for name in indicators for way in ("falls", "rises")]
+    known = [(f"{way}({name})", f"{name} {way}") for name, way in ways]
+    found: list[Port] = []
+    for order in range(derivatives + 1):
+        for port, event in known:
+            rate = f"der({port})" if order < derivatives else None
+            found.append(Port(port, Causality.OUTPUT, internal=True, indicates=event, derivative=rate))
+        known = [(f"der({port})", "") for port, _ in known]
     return tuple(found)
 
 
@@ -420,7 +424,7 @@ Starts = dict[str, Values]
 
 
 def refusal(variable: Variable) -> str:
-    """Why nobody may give this variable a start value; empty if one may."""
+    """Why this variable may not be given a start value; empty if one may."""
     if variable.causality is Role.INDEPENDENT:
         return "it is the time, which the run gives: see start and until"
     if variable.type is Type.CLOCK:

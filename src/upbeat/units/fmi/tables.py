@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from upbeat.core.ports import Causality, Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.equations.lowered import lower_solver
 from upbeat.units.fmi.description import (
     CoSimulation,
@@ -102,7 +103,9 @@ class FmuTables:
     * `saves`, `serialises`: whether its state can be kept, and turned into bytes.
     * `steady`: whether all of its steps must be equally long; `grid`: their usual length, 0 if there is none.
     * `adjoint`: whether its derivatives by inputs come row by row.
-    * `counted`: the number of the port that counts the events inside, -1 if nobody asks.
+    * `counted`: the number of the port that counts the events inside, -1 if it is not asked for.
+    * `resets`: whether it may begin again with other numbers for what was `given`: (type, reference, name,
+      values); `stop` and `tolerance` are what the FMU is told of the run.
     """
 
     start: float
@@ -115,6 +118,10 @@ class FmuTables:
     grid: float
     adjoint: bool
     counted: int
+    resets: bool
+    given: tuple[tuple[int, int, str, tuple[float, ...]], ...]
+    stop: float | None
+    tolerance: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +132,8 @@ class ExchangeTables(FmuTables):
     * `input_start`, `held_start`: the start values of the cells of real inputs, and of the others, of `texts`
       by their numbers.
     * `solver`: a `SolverTable`; or what integrates it in Python (`upbeat.units.fmi.unit.WithCvode`).
-    * `shown`: the number of the first port that shows an indicator (see `Fmu.indicating`), all others
-      follow; -1 if none does.
+    * `shown`: the number of the first port that shows an indicator (see `Fmu.indicating`), all others and
+      their derivatives follow; -1 if none does.
     """
 
     states: int
@@ -171,6 +178,10 @@ def lower(
         # Where there are only adjoint derivatives (FMI 3), they come row by row.
         adjoint=interface.adjoint_derivatives and not interface.directional_derivatives,
         counted=counted,
+        resets=False,
+        given=(),
+        stop=None,
+        tolerance=None,
     )
 
 
@@ -179,6 +190,7 @@ def lower_exchange(
     layout: Layout,
     ports: Sequence[Port],
     start: float,
+    grid: float,
     solver: Solver,
     other: object = None,
 ) -> ExchangeTables:
@@ -190,7 +202,7 @@ def lower_exchange(
     assert isinstance(interface, ModelExchange)
     states, indicators = instance.sizes()
     first, last = len(layout.ports), len(ports) - 1
-    common = lower(instance, layout, start, counted=last if last >= first else -1)
+    common = lower(instance, layout, start, grid, counted=last if last >= first else -1)
     guarded = {port.name for port in common.ports if port.event or port.clocks}
     inputs = [port for port in ports if port.causality is Causality.INPUT and port.name not in guarded]
     held = [(port.kind, value) for port in inputs if port.kind is not Kind.REAL for value in port.initial]

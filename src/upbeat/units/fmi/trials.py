@@ -390,7 +390,7 @@ def memory(notes: Notes, path: str, settings: dict[str, Any]) -> None:
 
 
 def resident() -> int:
-    """The memory of this process in bytes; 0 where nobody tells."""
+    """The memory of this process in bytes; 0 where that is not known."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, IndexError, ValueError):

@@ -9,21 +9,25 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import c_float
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from upbeat.core.abilities import Ability, Core, Unit
+from upbeat.core.abilities import Ability, Columns, Core, StateAccess, Unit
 from upbeat.core.errors import ModelError, suggest
+from upbeat.core.names import cell_names
 from upbeat.core.plain import Place, Places
 from upbeat.core.ports import Causality, Kind, Port, Signal, Value, Values
 from upbeat.units.fmi.archive import begin, end, folder_of
 from upbeat.units.fmi.description import Causality as Role
 from upbeat.units.fmi.description import CoSimulation, Initial, ModelDescription, Type, Variable
-from upbeat.units.fmi.instance import FmuError, Instance, core, fitting, instantiate
+from upbeat.units.fmi.instance import TYPES, FmuError, Instance, core, fitting, instantiate
 from upbeat.units.fmi.ports import Layout, has_events, reshaped, sizes_of
 from upbeat.units.fmi.tables import Keeper, can_follow, lower, lower_exchange
-from upbeat.units.inputs import MAX_DEGREE
+from upbeat.units.inputs import MAX_DEGREE, NUMBERS
 from upbeat.units.solving.integrate import Jacobian, Multistep, SolverStatistics, Watch
-from upbeat.units.solving.solvers import Cvode
+from upbeat.units.solving.solvers import Cvode, Solver
+from upbeat.units.solving.unit import Behaviour, from_number
 
 if TYPE_CHECKING:
     from upbeat import _native
@@ -40,7 +44,8 @@ def launch(model: Fmu, name: str, start: float) -> Unit:
     """A unit in initialization mode, for the interpreter."""
     instance, native = _made(model, name, start)
     kind = PackableFmuUnit if Ability.SERIALISE in model.abilities else FmuUnit
-    return kind(native, model.ports, model.layout, instance)
+    solver = None if isinstance(model.interface, CoSimulation) else model.effective_solver
+    return kind(native, model.ports, model.layout, instance, solver)
 
 
 def enter(model: Fmu, core: Core, name: str, start: float) -> object:
@@ -65,10 +70,13 @@ def unit_of(instance: Instance, model: Fmu, start: float, gone: Callable[[], Non
     if isinstance(model.interface, CoSimulation):
         counted = len(model.layout.ports) if model.counted else -1
         tables = lower(instance, model.layout, start, model.step, counted)
+        if (given := numbers_given(model)) is not None:
+            stop = None if model.stop is None or model.stop <= start else model.stop
+            tables = replace(tables, resets=True, given=given, stop=stop, tolerance=model.solver_tolerance)
     else:
         solver = model.effective_solver
         other = WithCvode(solver, instance) if isinstance(solver, Cvode) else None
-        tables = lower_exchange(instance, model.layout, model.ports, start, solver, other)
+        tables = lower_exchange(instance, model.layout, model.ports, start, model.step, solver, other)
     made: _native.Fmu = core().Fmu(instance.native, tables, rows(model.ports), Keeper(instance.journal, gone))
     if other is not None:
         other.drive(made)
@@ -146,6 +154,22 @@ def _given(model: Fmu) -> tuple[Given, Given]:
     return found
 
 
+def numbers_given(model: Fmu) -> tuple[tuple[int, int, str, tuple[float, ...]], ...] | None:
+    """The start values that somebody gave, as the core sets them again after a reset: numbers, all of them.
+
+    None where the FMU has to be instantiated anew: texts, sizes of arrays, model exchange.
+    """
+    structural, others = _given(model)
+    if structural or not isinstance(model.interface, CoSimulation):
+        return None
+    if any(isinstance(value, str) for _, values in others for value in values):
+        return None
+    return tuple(
+        (TYPES[variable.type], variable.reference, variable.name, tuple(float(v) for v in values))
+        for variable, values in others
+    )
+
+
 def _give(instance: Instance, given: Given) -> None:
     for variable, values in given:
         instance.writer(variable)(values if variable.dimensions else values[0])
@@ -190,11 +214,18 @@ class FmuUnit:
     """A unit of the core, called by the names of its ports."""
 
     def __init__(
-        self, native: _native.Fmu, ports: Sequence[Port], layout: Layout, instance: Instance
+        self,
+        native: _native.Fmu,
+        ports: Sequence[Port],
+        layout: Layout,
+        instance: Instance,
+        solver: Solver | None = None,
     ) -> None:
         self.native = native
         self.instance = instance
         """The FMU, for those who look at more of it than its ports."""
+        self.solver = solver
+        """The one that integrates it (model exchange)."""
         self._ports = ports
         self._variables = layout.variables
         self._journal = instance.journal
@@ -299,6 +330,12 @@ class FmuUnit:
         """Try steps of all lengths, whatever the FMU declares: for those who measure what it can do."""
         self.native.take_any_length()
 
+    def indicators(self) -> Sequence[float]:
+        """The FMU's event indicators, now (model exchange)."""
+        return self.native.look()
+
+    # -- what is known of its states: equations in model exchange, derivatives where it tells them ---------
+
     @property
     def state(self) -> tuple[float, ...]:
         """The continuous states now (model exchange)."""
@@ -308,18 +345,124 @@ class FmuUnit:
         """Other states from now on, in continuous time: for those who ask what would be if."""
         self.native.put(list(state))
 
-    def look_from(self, t: float, x: Sequence[float]) -> None:
-        """Let the FMU compute at another time and state for a moment; whoever asks brings it back."""
-        if self.native.continuous:
-            self.native.place(t, list(x))
-
     def inputs_at(self, t: float) -> list[float]:
         """What the cells of all real inputs are at `t` (model exchange)."""
         return self.native.inputs_at(t)
 
-    def indicators(self) -> Sequence[float]:
-        """The FMU's event indicators, now (model exchange)."""
-        return self.native.look()
+    @property
+    def constants(self) -> None:
+        """Nothing is known of them."""
+        return None
+
+    @cached_property
+    def behaviour(self) -> Behaviour | None:
+        """Its equations, as the core asks for them (model exchange)."""
+        if self.solver is None:
+            return None
+        states = self._states
+        names = [cell for state in states for cell in cell_names(state.name, _size(state))]
+        inputs = [self._variables[port.name] for port in self._real(Causality.INPUT)]
+        self._writers = [
+            self.instance.writer(variable, port.size)
+            for variable, port in zip(inputs, self._real(Causality.INPUT), strict=True)
+        ]
+        return Behaviour(
+            inputs=self._real(Causality.INPUT),
+            outputs=self._real(Causality.OUTPUT),
+            state=(),
+            solver=self.solver,
+            derivatives=lambda t, x, u: self._at(t, x, u, self.instance.derivatives) if x else (),
+            compute=lambda t, x, u: self._at(t, x, u, self._cells_now),
+            convert=NUMBERS,
+            deliver=from_number,
+            names=tuple(names),
+            jacobian=(lambda given, t, x, u: self._at(t, x, u, lambda: self._slopes(given)))
+            if self._knows_slopes and self._scalar
+            else None,
+            nominal=tuple(size for one in (*states, *inputs) for size in (_nominal(one),) * one.cells),
+            pure=False,
+        )
+
+    def state_access(self) -> StateAccess:
+        """The states that the description names."""
+        if not self._scalar:  # arrays may change their size
+            raise ModelError("it has arrays. Use it for model exchange")
+        readers = [self.instance.reader(state) for state in self._states]
+        return StateAccess(
+            tuple(state.name for state in self._states),
+            lambda: [float(read()) for read in readers],  # type: ignore[arg-type]
+            jacobian=self._slopes if self._knows_slopes else None,
+            nominal={port.name: _nominal(self._variables[port.name]) for port in self._real(Causality.INPUT)},
+            advice="An FMU has to list its states (ModelStructure, Derivatives), and to have directional "
+            "derivatives or rollback; or use it for model exchange, if it allows that.",
+        )
+
+    @cached_property
+    def _states(self) -> list[Variable]:
+        description = self.instance.description
+        return [description.by_name[name] for name in description.states]
+
+    def _real(self, causality: Causality) -> tuple[Port, ...]:
+        return tuple(
+            p for p in self._ports if p.causality is causality and p.kind is Kind.REAL and not p.event
+        )
+
+    @property
+    def _knows_slopes(self) -> bool:
+        return bool(self.instance.interface.directional_derivatives)
+
+    @property
+    def _scalar(self) -> bool:
+        """Whether states and real ports are single numbers."""
+        ports = (*self._real(Causality.INPUT), *self._real(Causality.OUTPUT))
+        return all(port.size is None for port in ports) and not any(one.dimensions for one in self._states)
+
+    def _slopes(self, outputs: bool) -> tuple[Columns, Columns]:
+        """The FMU's directional derivatives, by states and by inputs."""
+        description = self.instance.description
+        if outputs:
+            unknown = [self._variables[port.name] for port in self._real(Causality.OUTPUT)]
+        else:
+            unknown = [description.by_name[each.variable] for each in description.structure.derivatives]
+        inputs = [self._variables[port.name] for port in self._real(Causality.INPUT)]
+
+        def by(known: Sequence[Variable]) -> Columns:
+            return [self.instance.directional(unknown, [one], (1.0,)) if unknown else () for one in known]
+
+        return by(self._states), by(inputs)
+
+    def _cells_now(self) -> list[float]:
+        cells: list[float] = []
+        for port in self._real(Causality.OUTPUT):
+            value: Any = self.get(port.name)
+            cells += [float(value)] if port.size is None else [float(v) for v in value]
+        return cells
+
+    def _at(self, t: float, x: Sequence[float], u: Sequence[Any], result: Callable[[], Any]) -> Any:
+        """What the FMU gives at a time and a state, with these inputs; then it is where it was."""
+        self._place(t, x, u)
+        try:
+            return result()
+        finally:
+            self._place(self.time, self.state, self.inputs_at(self.time))
+
+    def _place(self, t: float, x: Sequence[float], u: Sequence[Any]) -> None:
+        if self.native.continuous:
+            self.native.place(t, list(x))
+        first = 0
+        for port, write in zip(self._real(Causality.INPUT), self._writers, strict=True):
+            own = u[first : first + port.cells]
+            write(own[0] if port.size is None else tuple(own))
+            first += port.cells
+
+
+def _size(variable: Variable) -> int | None:
+    return variable.cells if variable.dimensions else None
+
+
+def _nominal(variable: Variable) -> float:
+    """How large a variable usually is: 1, if its description has no nominal value."""
+    return abs(variable.properties.nominal or 1.0)
 
 
 class PackableFmuUnit(FmuUnit):
@@ -378,7 +521,7 @@ class WithCvode:
         self._solver.scale(nominals)
 
     def forget(self) -> None:
-        """Another motion begins: start anew."""
+        """Another motion begins: restart."""
         self._last = None
         self._solver.forget()
 

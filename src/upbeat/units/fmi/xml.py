@@ -1,4 +1,4 @@
-"""Reading XML from strangers: plain elements with their line numbers, and none of XML's tricks.
+"""XML: read from strangers, as plain elements with their line numbers and none of XML's tricks; and written.
 
 Entities, document types and what else can make a small file large or reach for other files is refused,
 as are depths and sizes no description has. `xml.etree` forgets lines and reads entities, so the
@@ -8,11 +8,12 @@ elements are built here, straight from expat.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from xml.parsers import expat
 
 from upbeat.core.errors import FileProblem, cannot_read
+from upbeat.core.records import dataclass
 
 _NAMESPACE = "\n"
 """Between a namespace and a name in what expat reports; it can be in neither."""
@@ -130,3 +131,66 @@ class _Builder:
 def _name(reported: str) -> str:
     space, separator, name = reported.rpartition(_NAMESPACE)
     return f"{{{space}}}{name}" if separator else reported
+
+
+# ----------------------------------------------------------------------------------------------------
+# Writing XML: elements as text, with prefixes as they are and whatever namespaces annotations bring along.
+
+
+def element(tag: str, *children: Element | None, text: str = "", **attributes: object) -> Element:
+    """An element; attributes and children that are None are left out. ``mime_type`` is ``mime-type``."""
+    given = {key.replace("_", "-"): _text(value) for key, value in attributes.items() if value is not None}
+    return Element(tag, given, 0, [child for child in children if child is not None], text)
+
+
+def group(tag: str, children: list[Element]) -> Element | None:
+    """An element around others; None if there are none."""
+    return element(tag, *children) if children else None
+
+
+def document(root: Element) -> bytes:
+    """The whole file."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>']
+    _write(root, "", "", lines)
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _write(one: Element, indent: str, around: str, lines: list[str]) -> None:
+    space, brace, name = one.tag.rpartition("}")
+    space = space[1:] if brace else ("" if ":" not in one.tag else around)
+    tag = name if brace else one.tag
+    attributes = dict(one.attributes)
+    if space != around:
+        attributes["xmlns"] = space
+    written = []
+    for number, (key, value) in enumerate(attributes.items()):
+        address, other, bare = key.rpartition("}")
+        if other:  # of a namespace of its own
+            written.append(f" xmlns:a{number}={_quoted(address[1:])} a{number}:{bare}={_quoted(value)}")
+        else:
+            written.append(f" {key}={_quoted(value)}")
+    head = f"{indent}<{tag}{''.join(written)}"
+    if not one.children:
+        lines.append(f"{head}>{_escaped(one.text)}</{tag}>" if one.text else f"{head}/>")
+        return
+    lines.append(f"{head}>{_escaped(one.text)}")
+    for child in one.children:
+        _write(child, f"{indent}  ", space, lines)
+    lines.append(f"{indent}</{tag}>")
+
+
+def _escaped(text: str) -> str:
+    # xml.sax.saxutils has this, too, and loads half of the standard library with it.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quoted(value: str) -> str:
+    """Line ends stay line ends: a parser would read them as blanks."""
+    made = _escaped(value).replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", "&#9;")
+    return f"'{made}'" if '"' in made and "'" not in made else '"{}"'.format(made.replace('"', "&quot;"))

@@ -44,7 +44,7 @@ _BOOT = (
     f"upbeat.__path__[:] = package; from {SERVER} import main; main()"
 )
 
-BESIDE: list[str] = []
+FOLDERS: list[str] = []
 """Folders of scenario files that name Python modules: a process looks for them there first, too."""
 
 STARTING = 60.0
@@ -138,7 +138,7 @@ class Child:
         with contextlib.suppress(BrokenPipeError):
             write_order(
                 self._orders.fileno(),
-                (order.name, order.start, order.model, order.slopes, order.core, level, tuple(BESIDE)),
+                (order.name, order.start, order.model, order.slopes, order.core, level, tuple(FOLDERS)),
             )
         self.answer(STARTING)
         said = self.answer(max(self.deadline, MAKING))
@@ -245,7 +245,7 @@ class Child:
         """How a process has ended that ends now, together with all in its group."""
         if process.returncode is None and hasattr(os, "killpg"):
             _has_ended(process, None)
-            # As long as nobody has asked how it ended, its number is not given to another group.
+            # Until it is asked how it ended, its number is not given to another group.
             with contextlib.suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
         return process.wait()
@@ -280,7 +280,7 @@ MAX_LINE = 1 << 16
 _EXCEPTION = re.compile(
     rb"terminate called after throwing an instance of '([^'\n]+)'(?:\s+what\(\):  ([^\n]*))?"
 )
-"""What the C++ library prints when nobody catches an exception."""
+"""What the C++ library prints when an exception is not caught."""
 
 
 def _has_ended(process: subprocess.Popen[bytes], patience: float | None) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from upbeat.core.abilities import Ability, Core, Lagging, Model, Native, Unit, Verifiable, why_fixed
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.ports import Port, Value
+from upbeat.core.records import dataclass
 from upbeat.units.addresses import NativeUnit
 from upbeat.units.shorthand import Complaints
 
@@ -127,6 +128,11 @@ class Isolated:
     def initializes(self) -> bool:
         """Whether the first jump of the model ends its initialization."""
         return bool(getattr(self.model, "initializes", False))
+
+    @property
+    def begins_with(self) -> Mapping[str, frozenset[str]]:
+        """The inputs that outputs of the model follow at the start time alone."""
+        return cast(Mapping[str, frozenset[str]], getattr(self.model, "begins_with", {}))
 
     @property
     def solver(self) -> object:

@@ -126,7 +126,7 @@ class Answering:
         return rollback, pack and rollback, due, slope
 
     def run(self, frames: Frames, replies: int) -> None:
-        """Until the end is asked for, or nobody is left to ask."""
+        """Until the end is asked for, or the other side is gone."""
         while (frame := frames.wait()) is not None:
             call, *arguments = frame[0]
             if call == END:

@@ -115,8 +115,8 @@ class Frames:
 # Log records on their way from the process of a unit to the loggers here.
 #
 # They are written to a file that both processes hold, before the call that logs returns: what was said just
-# before a crash is there, too. Nobody waits for the other side to read. The unit may write there as well:
-# what is no record is left out.
+# before a crash is there, too. Writing does not wait for the other side to read. The unit may write there,
+# too: what is no record is left out.
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 """The attributes that every record has; others were given as `extra`."""
@@ -180,7 +180,7 @@ class RecordReader:
                     return
                 piece = min(2 * piece, _MAX_PIECE)
                 continue
-            if not lines:  # whatever this is: nobody listens any more
+            if not lines:  # whatever this is: the other side has gone
                 self._at = os.fstat(self._file).st_size
                 return
             self._at += len(more) - len(rest)

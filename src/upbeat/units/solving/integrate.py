@@ -8,12 +8,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Any, Protocol, runtime_checkable
 
 from upbeat.core.errors import MissingExtra
+from upbeat.core.records import dataclass
 from upbeat.units.solving.solvers import Cvode, DormandPrince, RungeKutta, Solver, SolverError
 from upbeat.units.solving.tableau import Tableau
 
@@ -182,7 +182,7 @@ Rhs = Callable[[float, list[float]], Sequence[float]]
 Jacobian = Callable[[float, list[float]], Sequence[Sequence[float]]]
 """The derivatives of all components of the right-hand side (rows) by all of the state (columns)."""
 Inputs = tuple[list[Any], dict[int, Any]]
-"""The values of all inputs, and the courses of those that move (`InputTrajectories.trajectories`)."""
+"""The values of all inputs, and the trajectories of those that move (`InputTrajectories.trajectories`)."""
 
 MAX_ASTRAY = 1000
 """So often in one advance the derivatives may be no finite numbers."""
@@ -200,16 +200,16 @@ anyway."""
 class Multistep:
     """A solver with a past: the steps before decide its order and the length of the next one.
 
-    The past is of use only as long as the equations stay the same, so it starts anew when an input has
-    changed. It cannot be saved either: after `forget`, and for a state that somebody has set, it starts
-    anew too, so that a unit that was set back goes exactly the way it went before.
+    The past is of use only as long as the equations stay the same, so it restarts when an input has
+    changed. It cannot be saved either: after `forget`, and for a state that was set, it restarts, too,
+    so that a unit that was set back goes exactly the way it went before.
     """
 
     def __init__(self, solver: Cvode, inputs: Callable[[], Inputs], jacobian: Jacobian | None = None) -> None:
         # SUNDIALS writes warnings to stderr; what matters of them comes with the failure that follows.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
         self.starts = 0
-        """How often it has started anew."""
+        """How often it has restarted."""
         self._is = solver
         self._inputs = inputs
         self._jacobian = jacobian
@@ -280,7 +280,7 @@ class Multistep:
         if watch is not None:
             return self._watched(t, to, watch)
         # Going past `to` and coming back by interpolation leaves its steps as long as they like; but
-        # what an input that moves would be beyond `to`, nobody knows.
+        # what an input that moves would be beyond `to` is not known.
         moving = inputs[1]
         _, found = self._step(to, to, "normal", to if moving else None)
         self._at, self._x = to, found
@@ -318,7 +318,7 @@ class Multistep:
         return float(result.t), result.y.ravel().tolist()
 
     def forget(self) -> None:
-        """Start anew at the next step."""
+        """Restart at the next step."""
         self._x = None
 
 

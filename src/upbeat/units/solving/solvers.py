@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import Any, ClassVar, Literal
 
 from upbeat.core.errors import ExpressionError, ModelError, UpbeatError, current_names, renamed, suggest
 from upbeat.core.expr import evaluate, names, parse
+from upbeat.core.records import dataclass
 from upbeat.units.solving import tableau
 from upbeat.units.solving.tableau import Tableau
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from upbeat.core.abilities import Columns
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.plain import pack_values, unpack_values
 from upbeat.core.ports import Port, Signal, Value
+from upbeat.core.records import dataclass
 from upbeat.core.replay import Allowance
 from upbeat.units.inputs import Conversion, InputTrajectories, check_packed, conversions, packed_size
 from upbeat.units.solving.integrate import (
@@ -58,6 +59,46 @@ class Behaviour:
     parameters: tuple[Port, ...] = ()
     tune: Callable[[int, list[Any]], None] | None = None
     """Gives parameter cells, from a place among all of them on, other values."""
+    names: tuple[str, ...] = ()
+    """Of the state cells."""
+    jacobian: Callable[[bool, float, Sequence[float], Sequence[Any]], tuple[Columns, Columns]] | None = None
+    """How `derivatives` (or, if True, `compute`) reacts to states and to inputs, where the unit knows."""
+    nominal: tuple[float, ...] = ()
+    """How large the cells of states, then of inputs, usually are, where that is known."""
+    pure: bool = True
+    """Whether the equations may be asked for any time and state, however far away, and are none the worse."""
+
+
+class Equated(Protocol):
+    """A unit whose equations are known, at least as functions: it tells its `behaviour`."""
+
+    @property
+    def behaviour(self) -> Behaviour: ...
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def solver(self) -> Solver:
+        """The one that it would go on with now."""
+        ...
+
+    @property
+    def state(self) -> tuple[float, ...]: ...
+
+    @property
+    def constants(self) -> tuple[float, ...] | None:
+        """The values of parameters and variables now, where these may change; None where they never do."""
+        ...
+
+    def inputs_at(self, t: float) -> list[Any]: ...
+
+    def put(self, state: Sequence[float]) -> None: ...
+
+
+def equated(unit: Any) -> Equated | None:
+    """The unit, if it tells its equations."""
+    return unit if isinstance(getattr(unit, "behaviour", None), Behaviour) else None
 
 
 class SolvedUnit:
@@ -123,12 +164,17 @@ class SolvedUnit:
         return None
 
     def inputs_at(self, t: float) -> list[Any]:
-        """The value of every input cell at `t`, as the courses have it that were handed over last."""
+        """The value of every input cell at `t`, as the trajectories have it that were handed over last."""
         return list(self._trajectories.at(t))
 
     def put(self, state: Sequence[float]) -> None:
         """Other states from now on: for those who ask what would be if."""
         self._x = [float(value) for value in state]
+        self._cached = None
+
+    def wait(self, to: float) -> None:
+        """Let time pass and states stay as they are."""
+        self.time = to
         self._cached = None
 
     def _rhs(self, t: float, x: list[float]) -> Sequence[float]:

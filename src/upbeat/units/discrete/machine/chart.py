@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from upbeat.core.errors import suggest
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, Op, apply, simplify
 from upbeat.core.names import objection_to
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.model import Assignments
 from upbeat.units.equations.events import Sending, heard_events, listed, sendings
 from upbeat.units.equations.scope import Vocabulary

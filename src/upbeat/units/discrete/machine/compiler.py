@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from upbeat.core.expr import ONE, ZERO, Expr, Name, Number, Op, apply, names, simplify, substitute
 from upbeat.core.ports import Kind, Port
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.machine.chart import (
     ELAPSED,
     STATE,
@@ -82,7 +82,7 @@ class Compiler:
         self._quiet = negated(any_of([f"{port}?" for port in heard]))
 
     def _own(self, wanted: str, kind: Kind, start: float) -> str:
-        """A variable of the machine's own, under a name that nobody has."""
+        """A variable of the machine's own, under a name that is free."""
         name, count = wanted, 1
         while name in self._taken:
             count += 1

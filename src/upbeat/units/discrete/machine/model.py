@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 from upbeat.core.expr import Expr, Name, kind_of, names, substitute
 from upbeat.core.ports import Causality, Kind, Port, Value
+from upbeat.core.records import dataclass
 from upbeat.units.discrete.machine.chart import (
     ELAPSED,
     STATE,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from upbeat.core import measure
+from upbeat.core.records import dataclass
 
 # -- the words of a model description that FMI 2 and 3 share, and what a value of each type may be -------
 

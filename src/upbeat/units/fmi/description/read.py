@@ -156,7 +156,7 @@ def initial_of(
     """The `initial` that counts; reports combinations that the standards forbid."""
     possible = INITIALS.get((causality, variability))
     if possible is None:
-        # What counts is what the variable is for: a constant parameter is a value that nobody can change.
+        # What counts is what the variable is for: a constant parameter is a value that cannot be changed.
         at.violation(
             f"causality '{causality.value}' and variability '{variability.value}' exclude each other"
         )
@@ -408,7 +408,7 @@ def _factor(at: Attributes) -> float:
 
 
 _FEW = 1000
-"""Of more items nobody made a slip by hand, and looking through them for every variable takes its time."""
+"""With more items it was no slip by hand, and looking through them for every variable takes its time."""
 
 
 def has_start(element: Element, kind: Type, version: int) -> bool:

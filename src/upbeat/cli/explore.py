@@ -1,0 +1,158 @@
+"""`upbeat explore`: run the study of a scenario file, and say what it tells."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from upbeat.cli import scenario_options
+from upbeat.cli.console import Waiting, complain, say
+from upbeat.cli.exits import Exit
+from upbeat.core.errors import InvalidInput, cannot_write
+from upbeat.explore.store import Results
+from upbeat.explore.study import Progress, Study, of_file
+from upbeat.explore.words import described, of_calibration, of_optimum, of_sensitivity, summary
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    scenario_options.add_to(parser, file="the scenario file (.toml), with a [study]")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR.zarr", help="keep the results here, and go on with what is there"
+    )
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--save", action="append", type=Path, default=[], metavar="FILE",
+                        help="also write a row for each run (.csv, .parquet); may be repeated")  # fmt: skip
+    parser.add_argument(
+        "--plots", type=Path, metavar="DIR", help="draw pictures of the results into this folder"
+    )
+    parser.add_argument("--samples", type=int, metavar="N", help="another number of samples")
+    parser.add_argument("--seed", type=int, metavar="N", help="another seed")
+    where = parser.add_argument_group("where it runs")
+    where.add_argument(
+        "--workers", type=int, metavar="N", help="how many runs at a time (default: one for each core)"
+    )
+    where.add_argument(
+        "--executor", choices=("threads", "processes", "here"), help="(default: what fits the units)"
+    )
+    where.add_argument("--cluster", metavar="ADDRESS", help="a scheduler of Dask, such as tcp://head:8786")
+    where.add_argument(
+        "--device",
+        choices=("gpu", "compiled"),
+        help="a thread of a GPU for each run, or generated C on all cores; the rest stays in the core",
+    )
+    where.add_argument("--single", action="store_true", help="single precision on a GPU")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> Exit:
+    made = scenario_options.experiment(options)
+    study = of_file(made, options.file)
+    changed: dict[str, Any] = {
+        name: value
+        for name, value in (("out", options.out), ("samples", options.samples), ("seed", options.seed))
+        if value is not None
+    }
+    study = replace(study, **changed)
+    quiet = options.quiet or options.json
+    for note in study.notes:
+        complain(f"upbeat: {note}")
+    told: dict[str, Any] = {}
+    texts: list[str] = []
+    with Waiting(sys.stderr, quiet=quiet) as waiting:
+        running = {
+            "executor": options.cluster or options.executor,
+            "workers": options.workers,
+            "device": options.device,
+            "single": options.single,
+        }
+        if not study.answers:
+            results = study.run(force=options.force, report=lambda one: waiting(_line(one)), **running)
+            for path in options.save:
+                results.save(path)
+            told |= summary(results)
+            texts.append(described(results))
+            _draw(options.plots, results)
+        for name, settings in study.answers.items():
+            data, text = _answer(study, name, settings, options, waiting, running)
+            told[name] = data
+            texts.append(text)
+    say(json.dumps({"ok": True, **told}) if options.json else "\n\n".join(texts))
+    return Exit.OK
+
+
+def _answer(
+    study: Study,
+    name: str,
+    settings: Mapping[str, Any],
+    options: argparse.Namespace,
+    waiting: Waiting,
+    running: Any,
+) -> tuple[Any, str]:
+    """What else a file asks, in words and as data, with its picture."""
+    pictures: Path | None = options.plots
+    if name == "sensitivity":
+        found = study.sensitivity(**settings, report=lambda one: waiting(_line(one)), **running)
+        if pictures is not None:
+            for output in found.indices:
+                plots().plot_tornado(found, output, _place(pictures, f"tornado_{output}"))
+        return of_sensitivity(found)
+    if name == "optimise":
+        best = study.optimise(**settings, report=lambda done, of: waiting(f"{done:,} of {of:,} designs"))
+        if pictures is not None and len(best.goals) > 1:
+            plots().plot_front(best, *best.goals[:2], _place(pictures, "front"))
+        return of_optimum(best)
+    data = dict(settings)
+    measured = data.pop("measured", None)
+    if measured is None:
+        raise InvalidInput('[study.calibrate] needs measured = "FILE.csv", with a column time')
+    files = measured if isinstance(measured, list) else [measured]
+    fitted = study.calibrate([options.file.parent / str(one) for one in files], **data)
+    if pictures is not None:
+        plots().plot_residuals(fitted, _place(pictures, "residuals"))
+    return of_calibration(fitted)
+
+
+def plots() -> Any:
+    """Drawing, which loads matplotlib."""
+    from upbeat.explore import plots
+
+    return plots
+
+
+def _draw(folder: Path | None, results: Results) -> None:
+    """The pictures of a study: bands of its signals, and its outputs over each other."""
+    if folder is None:
+        return
+    if results.layout.signals:
+        plots().plot_bands(results, results.layout.signals, _place(folder, "bands"))
+    if len(results.outputs) > 1:
+        plots().plot_front(results, *results.outputs[:2], _place(folder, "front"))
+    if results.outputs:
+        plots().plot_parallel(results, results.outputs[0], _place(folder, "parallel"))
+
+
+def _place(folder: Path, name: str) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    return folder / f"{name}.png"
+
+
+def _line(progress: Progress) -> str:
+    failed = f", {progress.failed} failed" if progress.failed else ""
+    left = _duration(progress.remaining)
+    return f"{progress.done:,} of {progress.total:,} runs{failed}, {left} left"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

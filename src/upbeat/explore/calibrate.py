@@ -1,0 +1,354 @@
+"""Calibration: the parameters that come closest to what was measured, and how well they are known.
+
+Nonlinear least squares (scipy) on residuals at the measured times. All runs of a derivative are one chunk in
+the core; steps of differences are chosen by the noise that the runs themselves have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.records import dataclass
+from upbeat.engine.experiment import Experiment
+from upbeat.explore.work import Status, Work
+from upbeat.trace.extras import need
+from upbeat.trace.trace import Trace, read
+
+Floats = npt.NDArray[np.float64]
+_NOISE_POINTS = 6
+"""So many runs close together show how smooth results are."""
+
+
+class Measured(NamedTuple):
+    """One experiment and what was measured in it: a trace (or a file of one), and which of its columns are
+    which signals.
+
+    `sigma` is the standard deviation of the noise of each signal; without, all count by their range.
+    """
+
+    experiment: Experiment
+    data: Trace
+    signals: Mapping[str, str]
+    sigma: Mapping[str, float]
+
+
+class Estimate(NamedTuple):
+    """A parameter: its value, standard error and 95 % interval."""
+
+    value: float
+    error: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found.
+
+    `residuals` has for each experiment and signal the measured times, the measured and the simulated values.
+    `notes` say what is doubtful: parameters that cannot be told apart, that lie at a bound, a fit that did
+    not converge.
+    """
+
+    estimates: Mapping[str, Estimate]
+    correlation: Floats
+    cost: float
+    rms: float
+    """Of the residuals, in units of sigma: about 1 where the model can explain the data up to its noise."""
+    residuals: tuple[tuple[str, Floats, Floats, Floats], ...]
+    converged: bool
+    evaluations: int
+    notes: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The parameters, ready for `Experiment.with_values`."""
+        return {name: one.value for name, one in self.estimates.items()}
+
+
+def calibrate(
+    experiments: Experiment | Sequence[Experiment],
+    measured: Any,
+    parameters: Mapping[str, Sequence[float]],
+    signals: Mapping[str, str] | Sequence[str] | None = None,
+    sigma: Mapping[str, float] | float | None = None,
+    loss: str = "linear",
+) -> Calibration:
+    """Fit `parameters` (names with their bounds, or with bounds and a first guess) to measurements.
+
+    `measured`: a trace, a file (CSV with a column ``time``) or several, one for each experiment. `signals`:
+    what is compared, ``{"motor.w": "speed"}`` with the names of the columns; without, all signals that have
+    the name of a column. `loss` is that of `scipy.optimize.least_squares`, for outliers.
+    """
+    pairs = _paired(experiments, measured, signals, sigma)
+    names, low, high, guess = _bounded(parameters)
+    model = _Model(pairs, names, low, high)
+    model.check()
+    scale = high - low
+    first = model(guess[None, :])[0]
+    if not np.isfinite(first).all():
+        raise InvalidInput(
+            f"the run with the first guess failed: {model.reason}. Give another guess, or other bounds"
+        )
+    steps = _steps(model, guess, low, high, first)
+    optimise = need("scipy.optimize", "explore", "calibration")
+
+    def residuals(unit: Floats) -> Floats:
+        found = model(low + unit[None, :] * scale)[0]
+        return np.where(np.isfinite(found), found, 1e6)
+
+    def jacobian(unit: Floats) -> Floats:
+        return model.jacobian(low + unit * scale, steps, low, high) * scale
+
+    told = optimise.least_squares(
+        residuals,
+        (guess - low) / scale,
+        jac=jacobian,
+        bounds=(0.0, 1.0),
+        loss=loss,
+        x_scale="jac",
+        xtol=1e-10,
+        ftol=1e-10,
+    )
+    best = low + told.x * scale
+    final = model(best[None, :])[0]
+    derivative = model.jacobian(best, steps, low, high)
+    return _judged(names, best, low, high, final, derivative, told, model, sigma is not None)
+
+
+def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[Measured]:
+    listed = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+    data = list(measured) if isinstance(measured, (list, tuple)) else [measured]
+    if len(listed) == 1 and len(data) > 1:
+        listed = listed * len(data)
+    if len(listed) != len(data) or not listed:
+        raise InvalidInput(
+            f"there are {len(listed)} experiments and {len(data)} measurements: they go in pairs"
+        )
+    found = []
+    for experiment, one in zip(listed, data, strict=True):
+        trace = one if isinstance(one, Trace) else read(Path(one))
+        known = experiment.plan.program.columns
+        if signals is None:
+            chosen = {name: name for name in trace.names if name in known}
+        else:
+            chosen = dict(signals) if isinstance(signals, Mapping) else {name: name for name in signals}
+        if not chosen:
+            raise InvalidInput(
+                "no column of the measurement has the name of a signal: say which is which, "
+                'signals={"motor.w": "speed"}'
+            )
+        for signal, column in chosen.items():
+            if signal not in known:
+                raise InvalidInput(f"there is no signal '{signal}'. {suggest(signal, known, 'signals')}")
+            if column not in trace:
+                raise InvalidInput(
+                    f"the measurement has no column '{column}'. {suggest(column, trace.names, 'columns')}"
+                )
+        span = experiment.span
+        if trace.time[0] < span.start - 1e-12 or trace.time[-1] > span.stop + 1e-12:
+            raise InvalidInput(
+                f"the measurement goes from {trace.time[0]:g} to {trace.time[-1]:g} s, but the run from "
+                f"{span.start:g} to {span.stop:g} s: run it as long as that"
+            )
+        widths = {}
+        for signal, column in chosen.items():
+            given = sigma.get(signal) if isinstance(sigma, Mapping) else sigma
+            values = np.asarray(trace[column], np.float64)
+            widths[signal] = (
+                float(given) if given is not None else float(np.ptp(values[np.isfinite(values)])) or 1.0
+            )
+            if not widths[signal] > 0.0:
+                raise InvalidInput(f"sigma of '{signal}' must be above 0, not {given!r}")
+        found.append(Measured(experiment, trace, chosen, widths))
+    return found
+
+
+def _bounded(parameters: Mapping[str, Sequence[float]]) -> tuple[list[str], Floats, Floats, Floats]:
+    low, high, guess = [], [], []
+    if not parameters:
+        raise InvalidInput('say which parameters to find: parameters={"motor.J": (0.1, 10)}')
+    for name, bounds in parameters.items():
+        numbers = [float(one) for one in bounds] if isinstance(bounds, (list, tuple)) else []
+        if len(numbers) not in (2, 3) or not (-inf < numbers[0] < numbers[1] < inf):
+            raise InvalidInput(f"'{name}' needs bounds (low, high), or (low, high, guess), not {bounds!r}")
+        low.append(numbers[0])
+        high.append(numbers[1])
+        guess.append(numbers[2] if len(numbers) == 3 else 0.5 * (numbers[0] + numbers[1]))
+        if not numbers[0] <= guess[-1] <= numbers[1]:
+            raise InvalidInput(f"the guess {guess[-1]:g} of '{name}' lies outside its bounds")
+    return list(parameters), np.array(low), np.array(high), np.array(guess)
+
+
+class _Model:
+    """Residuals for many points at once: each is one run of each experiment, all in the core."""
+
+    def __init__(self, pairs: Sequence[Measured], names: Sequence[str], low: Floats, high: Floats) -> None:
+        self.pairs = pairs
+        self.count = 0
+        self.reason = ""
+        self._works = []
+        self.layout: list[tuple[int, str, Floats, Floats]] = []
+        for number, one in enumerate(pairs):
+            times = np.unique(np.asarray(one.data.time, np.float64))
+            inside = np.clip(times, one.experiment.span.start, one.experiment.span.stop)
+            samples = {name: (float(low[k]), float(high[k])) for k, name in enumerate(names)}
+            work = Work(one.experiment, samples, {}, {}, tuple(one.signals), tuple(inside.tolist()), 0)
+            self._works.append(work)
+            for signal, column in one.signals.items():
+                values = one.data.at(times, column)
+                self.layout.append((number, signal, times, np.asarray(values, np.float64)))
+        self.names = list(names)
+
+    def check(self) -> None:
+        """Names of parameters."""
+        for work in self._works:
+            work.check()
+
+    def simulated(self, points: Floats) -> list[Floats]:
+        """For each signal of each experiment, points × times."""
+        self.count += len(points)
+        columns = {name: points[:, k] for k, name in enumerate(self.names)}
+        found: list[Floats] = []
+        for work in self._works:
+            answers = work.run(columns)
+            samples = np.where((answers.status == Status.FAILED)[:, None, None], np.nan, answers.samples)
+            self.reason = next((reason for reason in answers.reasons if reason), "")
+            found += [samples[:, :, k] for k in range(samples.shape[2])]
+        return found
+
+    def __call__(self, points: Floats) -> Floats:
+        """Residuals, a row for each point; what was not measured at a time counts nothing."""
+        parts = []
+        for (number, signal, _, measured), values in zip(self.layout, self.simulated(points), strict=True):
+            part = (values - measured) / self.pairs[number].sigma[signal]
+            parts.append(np.where(np.isfinite(measured), part, 0.0))
+        return np.concatenate(parts, axis=1)
+
+    def jacobian(self, at: Floats, steps: Floats, low: Floats, high: Floats) -> Floats:
+        """Central differences, one-sided at a bound; all runs at once."""
+        up, down = np.minimum(at + steps, high), np.maximum(at - steps, low)
+        points = []
+        for k in range(len(at)):
+            for end in (up, down):
+                point = at.copy()
+                point[k] = end[k]
+                points.append(point)
+        found = self(np.array(points))
+        width = up - down
+        made = np.stack([(found[2 * k] - found[2 * k + 1]) / width[k] for k in range(len(at))], axis=1)
+        return np.where(np.isfinite(made), made, 0.0)
+
+
+def _steps(model: _Model, at: Floats, low: Floats, high: Floats, first: Floats) -> Floats:
+    """The steps of differences. Results of a few runs close together differ by their noise (of solvers with
+    tolerances, of events); a central difference is best where that and its own error are alike (Moré and
+    Wild's table of differences)."""
+    scale = high - low
+    chosen = np.empty(len(at))
+    points = []
+    for k in range(len(at)):
+        spacing = 1e-9 * scale[k]
+        for i in range(_NOISE_POINTS):
+            point = at.copy()
+            point[k] = np.clip(at[k] + (i - _NOISE_POINTS / 2) * spacing, low[k], high[k])
+            points.append(point)
+    values = model(np.array(points))
+    size = float(np.sqrt(np.mean(first * first))) + 1e-300
+    for k in range(len(at)):
+        rows = values[k * _NOISE_POINTS : (k + 1) * _NOISE_POINTS]
+        noise = np.inf
+        differences, factor = rows, 1.0
+        for order in range(1, _NOISE_POINTS - 1):
+            differences = np.diff(differences, axis=0)
+            factor *= order / (2.0 * (2 * order - 1))  # (k!)² / (2k)!
+            level = (
+                float(np.sqrt(factor * np.nanmean(differences**2)))
+                if np.isfinite(differences).any()
+                else 1e-8
+            )
+            noise = min(noise, level)
+        relative = max(noise / size, 1e-16)
+        chosen[k] = float(np.clip(relative ** (1 / 3), 1e-6, 1e-2)) * scale[k]
+    return chosen
+
+
+def _judged(
+    names: list[str],
+    best: Floats,
+    low: Floats,
+    high: Floats,
+    final: Floats,
+    derivative: Floats,
+    told: Any,
+    model: _Model,
+    known: bool,
+) -> Calibration:
+    """How well the parameters are known: by the derivatives of residuals at the best point."""
+    stats = need("scipy.stats", "explore", "confidence intervals")
+    count = int(np.count_nonzero(np.isfinite(final)))
+    free = max(count - len(best), 1)
+    variance = float(final @ final) / free
+    notes: list[str] = []
+    scaled = derivative * (high - low)
+    left, values, right = np.linalg.svd(scaled, full_matrices=False)
+    del left
+    weak = values < 1e-8 * (values[0] if len(values) and values[0] > 0 else 1.0)
+    inverse = (right.T / np.where(weak, np.inf, values) ** 2) @ right
+    covariance = variance * inverse * np.outer(high - low, high - low)
+    blind = np.zeros(len(best), bool)
+    for direction in right[weak]:
+        involved = np.abs(direction) > 0.1
+        blind |= involved
+        some = [name for name, part in zip(names, involved, strict=True) if part]
+        if len(some) == 1:
+            notes.append(
+                f"'{some[0]}' cannot be found from these data: nothing that was measured depends on it"
+            )
+        else:
+            notes.append(
+                f"{' and '.join(some)} cannot be told apart by these data: only a combination of them shows"
+            )
+    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    errors = np.where(blind, np.inf, errors)
+    width = float(stats.t.ppf(0.975, free)) * errors
+    with np.errstate(all="ignore"):
+        correlation = covariance / np.outer(errors, errors)
+    for i in range(len(best)):
+        for k in range(i):
+            if np.isfinite(correlation[i, k]) and abs(correlation[i, k]) > 0.98:
+                both = f"{names[k]} and {names[i]}"
+                notes.append(f"{both} are hard to tell apart: their correlation is {correlation[i, k]:.3f}")
+        if min(best[i] - low[i], high[i] - best[i]) < 1e-6 * (high[i] - low[i]):
+            notes.append(f"'{names[i]}' lies at a bound ({best[i]:.6g}): the best value may be beyond it")
+    if not told.success:
+        notes.append(f"the search did not converge: {told.message}")
+    rms = float(np.sqrt(np.mean(final * final)))
+    if known and rms > 2.0:
+        notes.append(f"the residuals are {rms:.1f} times the noise: the model does not explain the data")
+    simulated = model.simulated(best[None, :])
+    residuals = tuple(
+        (f"{signal}" if len(model.pairs) == 1 else f"{signal} ({number + 1})", times, measured, values[0])
+        for (number, signal, times, measured), values in zip(model.layout, simulated, strict=True)
+    )
+    estimates = {
+        name: Estimate(float(best[i]), float(errors[i]), float(best[i] - width[i]), float(best[i] + width[i]))
+        for i, name in enumerate(names)
+    }
+    return Calibration(
+        estimates,
+        correlation,
+        float(told.cost),
+        rms,
+        residuals,
+        bool(told.success),
+        model.count,
+        tuple(notes),
+    )

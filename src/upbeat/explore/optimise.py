@@ -1,0 +1,305 @@
+"""Optimisation: the best design by one output, or the front of several, generation by generation.
+
+A generation is a chunk of runs. One output: CMA-ES (`cma`); several: NSGA-II (`pymoo`); see
+docs/decisions/0033.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.expr import names, parse
+from upbeat.core.records import dataclass
+from upbeat.explore.outputs import vectorised
+from upbeat.explore.sampling import Listed
+from upbeat.explore.store import Results
+from upbeat.explore.work import Status
+from upbeat.trace.extras import need
+
+if TYPE_CHECKING:
+    from upbeat.explore.study import Study
+
+Floats = npt.NDArray[np.float64]
+_BAD = 1e30
+"""Of a run that failed: worse than all others."""
+_LIMIT = re.compile(r"(.*?)(<=|>=)(.*)\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """What was found: designs that no other is better than in everything (one, for one objective).
+
+    `parameters` and `objectives` are matrices, a row for each design, sorted by the first objective;
+    `history` has the best value so far (of one objective) or the size of the front, by evaluations. `tried`
+    are all designs and outputs.
+    """
+
+    names: tuple[str, ...]
+    goals: tuple[str, ...]
+    parameters: Floats
+    objectives: Floats
+    outputs: Floats
+    history: tuple[tuple[int, float], ...]
+    tried: Floats
+    tried_outputs: Floats
+    feasible: bool
+    """Whether the designs keep to all constraints. If none does, these are the ones that come closest."""
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The design with the least first objective."""
+        return dict(zip(self.names, self.parameters[0].tolist(), strict=True))
+
+
+def optimise(
+    study: Study,
+    minimise: Sequence[str] = (),
+    maximise: Sequence[str] = (),
+    subject: Sequence[str] = (),
+    evaluations: int = 1000,
+    report: Callable[[int, int], None] | None = None,
+    **running: Any,
+) -> Optimum:
+    """The best values of what varies, within its ranges. `minimise` and `maximise` name outputs, `subject`
+    has conditions over outputs and parameters such as ``"travel <= 0.06"``."""
+    goals = [(name, 1.0) for name in minimise] + [(name, -1.0) for name in maximise]
+    if not goals:
+        raise InvalidInput("say what to minimise or maximise: outputs of the study")
+    for name, _ in goals:
+        if name not in study.outputs:
+            raise InvalidInput(f"there is no output '{name}'. {suggest(name, study.outputs, 'outputs')}")
+    if evaluations < 10:
+        raise InvalidInput(f"an optimisation needs ten evaluations at least, not {evaluations}")
+    low, high, keys = bounds(study)
+    limits = [_limit(text, study) for text in subject]
+    tried: list[Floats] = []
+    told: list[Floats] = []
+    history: list[tuple[int, float]] = []
+    seen = _Evaluated(study, keys, goals, limits, running)
+
+    def evaluated(unit: Floats) -> tuple[Floats, Floats]:
+        points = low + np.clip(unit, 0.0, 1.0) * (high - low)
+        objectives, violations, outputs = seen(points)
+        tried.append(points)
+        told.append(outputs)
+        if report is not None:
+            report(sum(map(len, tried)), evaluations)
+        return objectives, violations
+
+    (_single if len(goals) == 1 else _several)(
+        evaluated, len(keys), len(goals), len(limits), evaluations, study.seed, history
+    )
+    points, outputs = np.concatenate(tried), np.concatenate(told)
+    objectives, violations = seen.judged(points, outputs)
+    return _chosen(keys, goals, points, outputs, objectives, violations, history)
+
+
+class _Evaluated:
+    """Runs designs: objectives to make small, and by how much constraints are violated."""
+
+    def __init__(self, study: Study, keys: Sequence[str], goals: Any, limits: Any, running: Any) -> None:
+        self._study, self._keys, self._goals, self._limits, self._running = (
+            study,
+            keys,
+            goals,
+            limits,
+            running,
+        )
+        self._names = study.layout.outputs
+
+    def __call__(self, points: Floats) -> tuple[Floats, Floats, Floats]:
+        columns = {key: points[:, k] for k, key in enumerate(self._keys)}
+        answers = self._study.work.run(columns)
+        outputs = answers.outputs.copy()
+        outputs[answers.status == Status.FAILED] = np.nan
+        objectives, violations = self.judged(points, outputs)
+        return objectives, violations, outputs
+
+    def judged(self, points: Floats, outputs: Floats) -> tuple[Floats, Floats]:
+        """Objectives and violations."""
+        values = {name: outputs[:, k] for k, name in enumerate(self._names)}
+        values |= {key: points[:, k] for k, key in enumerate(self._keys)}
+        objectives = np.stack([sign * values[name] for name, sign in self._goals], axis=1)
+        violations = (
+            np.stack([limit(values) for limit in self._limits], axis=1)
+            if self._limits
+            else np.zeros((len(points), 0))
+        )
+        broken = ~np.isfinite(objectives).all(axis=1)
+        objectives = np.where(broken[:, None], _BAD, objectives)
+        violations = np.where(np.isfinite(violations), violations, _BAD)
+        return objectives, np.maximum(violations, 0.0)
+
+
+def bounds(study: Study) -> tuple[Floats, Floats, list[str]]:
+    """The ranges in which a study varies numbers, and their names."""
+    if study.points is None:
+        raise InvalidInput("an optimisation needs ranges: a table of points has none")
+    low, high, keys = [], [], []
+    for key, one in study.points.parameters.items():
+        if isinstance(one, Listed):
+            if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in one.values):
+                raise InvalidInput(f"'{key}' is no number: an optimisation varies numbers within ranges")
+            ends = float(min(one.values)), float(max(one.values))
+        else:
+            a, b = one.ends if hasattr(one, "ends") else one.support()
+            ends = float(a), float(b)
+        if not (np.isfinite(ends).all() and ends[0] < ends[1]):
+            raise InvalidInput(f"'{key}' has no range to look in: write {{ from = …, to = … }}")
+        low.append(ends[0])
+        high.append(ends[1])
+        keys.append(key)
+    return np.array(low), np.array(high), keys
+
+
+def _limit(text: str, study: Study) -> Callable[[dict[str, Floats]], Floats]:
+    """By how much a condition is violated: above 0 where it is."""
+    found = _LIMIT.match(text)
+    if not found:
+        raise InvalidInput(
+            f"'{text}' is no constraint: write a condition with <= or >=, as in \"travel <= 0.06\""
+        )
+    sides = [parse(found[1]), parse(found[3])]
+    known = [*study.outputs, *study.columns]
+    for name in sorted({name for side in sides for name in names(side)}):
+        if name not in known:
+            raise InvalidInput(
+                f"'{text}': there is no output or parameter '{name}'. {suggest(name, known, 'names')}"
+            )
+    sign = 1.0 if found[2] == "<=" else -1.0
+    return lambda values: np.asarray(
+        sign * (vectorised(sides[0], values) - vectorised(sides[1], values)), np.float64
+    )
+
+
+def _single(
+    evaluated: Any,
+    width: int,
+    goals: int,
+    limits: int,
+    evaluations: int,
+    seed: int,
+    history: list[tuple[int, float]],
+) -> None:
+    cma = need("cma", "explore", "optimisation of one output")
+    own, width = width, max(width, 2)  # it wants two dimensions: the second one of one means nothing
+    population = 4 + int(3 * np.log(width)) * 2
+    done, best, weight = 0, _BAD, 0.0
+    restart = 0
+    while done < evaluations:
+        settings = {
+            "bounds": [0.0, 1.0],
+            "seed": seed + 1 + restart,
+            "popsize": population * 2**restart,
+            "verbose": -9,
+            "tolfun": 1e-12,
+            "tolx": 1e-8,
+        }
+        start = np.random.default_rng(seed + restart).random(width) if restart else np.full(width, 0.5)
+        search = cma.CMAEvolutionStrategy(start, 0.3, settings)
+        while not search.stop() and done < evaluations:
+            unit = np.array(search.ask())
+            objectives, violations = evaluated(unit[:, :own])
+            done += len(unit)
+            value, broken = objectives[:, 0], violations.sum(axis=1)
+            usual = value[value < _BAD]
+            weight = max(weight, 10.0 * float(np.ptp(usual)) if len(usual) > 1 else 1.0, 1e-12)
+            scale = broken.max() or 1.0
+            search.tell(unit, (value + weight * (broken > 0) + weight * broken / scale).tolist())
+            good = value[broken == 0.0]
+            best = min(best, float(good.min())) if len(good) else best
+            history.append((done, best))
+        restart += 1
+
+
+def _several(
+    evaluated: Any,
+    width: int,
+    goals: int,
+    limits: int,
+    evaluations: int,
+    seed: int,
+    history: list[tuple[int, float]],
+) -> None:
+    nsga2 = need("pymoo.algorithms.moo.nsga2", "explore", "a front of several outputs")
+    problems = need("pymoo.core.problem", "explore", "a front of several outputs")
+    evaluator = need("pymoo.core.evaluator", "explore", "a front of several outputs")
+    static = need("pymoo.problems.static", "explore", "a front of several outputs")
+    problem = problems.Problem(
+        n_var=width, n_obj=goals, n_ieq_constr=limits, xl=np.zeros(width), xu=np.ones(width)
+    )
+    size = int(np.clip(evaluations // 20, 20, 200))
+    search = nsga2.NSGA2(pop_size=size)
+    search.setup(problem, seed=seed + 1, verbose=False)
+    done = 0
+    while done < evaluations:
+        asked = search.ask()
+        unit = asked.get("X")
+        objectives, violations = evaluated(unit)
+        done += len(unit)
+        told = {"F": objectives} | ({"G": violations - (violations == 0.0) * 1e-9} if limits else {})
+        evaluator.Evaluator().eval(static.StaticProblem(problem, **told), asked)
+        search.tell(infills=asked)
+        history.append((done, float(len(search.opt))))
+
+
+def _chosen(
+    keys: list[str],
+    goals: Any,
+    points: Floats,
+    outputs: Floats,
+    objectives: Floats,
+    violations: Floats,
+    history: Any,
+) -> Optimum:
+    broken = violations.sum(axis=1)
+    usable = (objectives < _BAD).all(axis=1)
+    if not usable.any():
+        raise InvalidInput("all runs failed: there is nothing to choose from")
+    feasible = usable & (broken <= 0.0)
+    pool = np.flatnonzero(feasible if feasible.any() else usable & (broken == broken[usable].min()))
+    front = pool[not_dominated(objectives[pool])]
+    front = front[np.argsort(objectives[front, 0], kind="stable")]
+    if len(goals) == 1:
+        front = front[:1]
+    signs = np.array([sign for _, sign in goals])
+    return Optimum(
+        tuple(keys),
+        tuple(name for name, _ in goals),
+        points[front],
+        objectives[front] * signs,
+        outputs[front],
+        tuple(history),
+        points,
+        outputs,
+        bool(feasible.any()),
+    )
+
+
+def not_dominated(objectives: Floats) -> npt.NDArray[np.int64]:
+    """The rows that no other is better than in everything: sorted by the first, then by sweeping."""
+    kept: list[int] = []
+    order = np.lexsort(objectives.T[::-1])
+    for i in order:
+        row = objectives[i]
+        if not any((objectives[k] <= row).all() for k in kept):  # one that is equal is there already
+            kept.append(int(i))
+    return np.array(kept, np.int64)
+
+
+def front(
+    results: Results, minimise: Sequence[str] = (), maximise: Sequence[str] = ()
+) -> npt.NDArray[np.int64]:
+    """The runs of a study that no other is better than in everything."""
+    goals = [(name, 1.0) for name in minimise] + [(name, -1.0) for name in maximise]
+    if not goals:
+        raise InvalidInput("say what to minimise or maximise: outputs of the study")
+    values = np.stack([sign * np.asarray(results[name], np.float64) for name, sign in goals], axis=1)
+    fine = np.flatnonzero(np.isfinite(values).all(axis=1) & ~results.failed)
+    return fine[not_dominated(values[fine])]

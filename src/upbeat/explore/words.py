@@ -1,0 +1,134 @@
+"""What studies and their answers say, in words and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from upbeat.explore.answers import Sensitivity
+from upbeat.explore.calibrate import Calibration
+from upbeat.explore.optimise import Optimum
+from upbeat.explore.store import Results
+
+
+def summary(results: Results) -> dict[str, Any]:
+    """A result in short, as plain data."""
+    failed = results.failed
+    found: dict[str, Any] = {
+        "runs": len(results),
+        "failed": int(failed.sum()),
+        "reasons": dict(results.reasons.most_common(10)),
+        "parameters": list(results.parameters),
+        "out": str(results.path) if results.path is not None else None,
+        "outputs": {},
+    }
+    for name in results.outputs:
+        values = results[name][~failed]
+        values = values[np.isfinite(values)]
+        if len(values):
+            found["outputs"][name] = {
+                "mean": float(values.mean()),
+                "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
+                "min": float(values.min()),
+                "max": float(values.max()),
+            }
+        else:
+            found["outputs"][name] = None
+    return found
+
+
+def described(results: Results) -> str:
+    """The same for people."""
+    found = summary(results)
+    lines = [f"{found['runs']:,} runs" + (f", {found['failed']:,} of them failed" if found["failed"] else "")]
+    for reason, count in found["reasons"].items():
+        lines.append(f"  {count:,} ×  {reason}")
+    rows = [("output", "mean", "std", "min", "max")]
+    for name, values in found["outputs"].items():
+        if values is None:
+            rows.append((name, "no run has one", "", "", ""))
+        else:
+            rows.append((name, *(f"{values[key]:.5g}" for key in ("mean", "std", "min", "max"))))
+    if len(rows) > 1:
+        lines += table(rows)
+    if found["out"]:
+        lines.append(f"results in {found['out']}")
+    return "\n".join(lines)
+
+
+def of_sensitivity(found: Sensitivity) -> tuple[dict[str, Any], str]:
+    """Indices as data and for people."""
+    data = {
+        output: {one.parameter: [float(one.first), float(one.total)] for one in indices}
+        for output, indices in found.indices.items()
+    }
+    names = ("alone", "with interactions") if found.method == "sobol" else ("mean effect", "mean size")
+    lines = [f"sensitivity ({found.method}, {len(found.results):,} runs)"]
+    for output, indices in found.indices.items():
+        rows: list[tuple[str, ...]] = [(output, *names)]
+        rows += [
+            (
+                f"  {one.parameter}",
+                *(
+                    f"{v:.3f} ± {w:.3f}"
+                    for v, w in ((one.first, one.first_width), (one.total, one.total_width))
+                ),
+            )
+            for one in indices
+        ]
+        lines += table(rows)
+    return data, "\n".join([*lines, *(f"note: {note}" for note in found.notes)])
+
+
+def of_optimum(found: Optimum) -> tuple[dict[str, Any], str]:
+    """The best design, or the front."""
+    data = {
+        "parameters": list(found.names),
+        "goals": list(found.goals),
+        "designs": found.parameters.tolist(),
+        "objectives": found.objectives.tolist(),
+        "feasible": found.feasible,
+        "evaluations": len(found.tried),
+    }
+    what = "the best design" if len(found.goals) == 1 else f"a front of {len(found.parameters)} designs"
+    lines = [
+        f"{what} of {len(found.tried):,} tried"
+        + ("" if found.feasible else "; none keeps to all constraints")
+    ]
+    rows = [(*found.names, *found.goals)]
+    every = max(1, len(found.parameters) // 8)
+    for values, goals in list(zip(found.parameters, found.objectives, strict=True))[::every]:
+        rows.append(tuple(f"{value:.6g}" for value in (*values, *goals)))
+    return data, "\n".join([*lines, *table(rows)])
+
+
+def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
+    """Parameters with their intervals."""
+    data = {
+        "estimates": {name: list(one) for name, one in found.estimates.items()},
+        "rms": found.rms,
+        "converged": found.converged,
+        "notes": list(found.notes),
+    }
+    rows: list[tuple[str, ...]] = [("parameter", "value", "95 % from", "to")]
+    rows += [
+        (name, *(f"{v:.6g}" for v in (one.value, one.low, one.high))) for name, one in found.estimates.items()
+    ]
+    lines = [f"calibrated with {found.evaluations} runs; residuals {found.rms:.3g} of sigma"]
+    return data, "\n".join([*lines, *table(rows), *(f"note: {note}" for note in found.notes)])
+
+
+def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows with their columns below each other: the first to the left, numbers to the right."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,429 @@
+"""Programs for many runs at once: one function that makes a whole run, printed for a GPU (CUDA C++) or as C.
+
+A run is one thread of a GPU, or one turn of a loop. It begins with numbers of its own, and tells what `Asked` asks: the
+twin of native/src/ensemble.cpp. All of an instance is meant to be in registers: everything is inlined, nothing is
+indexed by what is not known, and numbers that do not vary are written into the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from upbeat.core.errors import ModelError
+from upbeat.core.ports import Kind
+from upbeat.core.time import Span
+from upbeat.engine.native.ensemble import Asked, What
+from upbeat.engine.native.lower import Code
+from upbeat.engine.plan import Plan
+from upbeat.generate.printing import Dialect, array, block, literal
+from upbeat.generate.program import KIND_OF, Context, Printer, Telling, entered
+from upbeat.generate.units import DiscreteType, function, number_of, stored
+from upbeat.master.computations import Fall
+from upbeat.master.paces.watching import allowance
+from upbeat.master.program import Computation
+from upbeat.scenario.merging.inline import path_of
+
+Target = Literal["cuda", "c"]
+NAME = "upbeat_run"
+
+_LONGEST = 12_000
+"""More lines than these are compiled for a GPU in many minutes, and run there no quicker than on a CPU."""
+_WITHOUT_LEFT = (What.INITIAL, What.FINAL)
+"""Statistics that do not look at the values before a jump."""
+
+
+@dataclass(frozen=True)
+class EnsembleSource:
+    """The text, and how to call it.
+
+    The function `upbeat_ensemble` takes the number of runs, the table (column by column), and where to write statistics,
+    samples, numbers and times of events, totals (all number by number, so that neighbouring runs write to neighbouring
+    places) and faults: 0 where a run came to its end.
+    """
+
+    text: str
+    target: Target
+    columns: int
+
+
+class Watching(Telling):
+    """Tells of a run what was asked, from the instance itself."""
+
+    keeps_latest = False
+    needs = "finite"
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        signals = {of for what, of in asked.statistics if what < What.COUNT} | set(asked.sampled)
+        self.at_end = not asked.sampled and all(
+            what is What.FINAL for what, _ in asked.statistics if what < What.COUNT
+        )
+        """Whether only the last row counts."""
+        self.looks = bool(signals)
+        self.both_sides = any(w not in _WITHOUT_LEFT for w, _ in asked.statistics if w < What.COUNT) or bool(
+            asked.sampled
+        )
+        self.events = sorted({of for what, of in asked.statistics if what >= What.COUNT})
+
+    def members(self) -> list[str]:
+        asked = self.asked
+        lines = [f"real stat{k};" for k in range(len(asked.statistics))]
+        if not self.at_end and self.looks:
+            lines += [f"real was{k};" for k in range(len(asked.kernel.results))]
+            lines += ["real was_at;", "int32_t any, sample;"]
+        lines += [f"real column{k};" for k in range(asked.kernel.n_inputs - 1 - len(asked.cells))]
+        lines += [f"int32_t pending{event};" for event in self.events]
+        lines += ["int64_t steps, rejected, used, mark, run, runs;"]
+        lines += ["double *samples, *times;", "int32_t *listed;"]
+        return lines
+
+    def begin(self) -> list[str]:
+        lines = []
+        for k, (what, _) in enumerate(self.asked.statistics):
+            lines.append(f"m->stat{k} = {'0.0' if what in (What.INTEGRAL, What.COUNT) else 'NAN'};")
+        if not self.at_end and self.looks:
+            lines.append("m->any = m->sample = 0;")
+        lines += [f"m->pending{event} = 0;" for event in self.events]
+        return [*lines, "m->steps = m->rejected = m->used = m->mark = 0;"]
+
+    def before(self) -> list[str]:
+        return ["@_look(m, t);"] if self.both_sides and not self.at_end else []
+
+    def row(self) -> list[str]:
+        return ["(void)last;", *(["@_look(m, t);"] if self.looks and not self.at_end else [])]
+
+    def committed(self) -> list[str]:
+        lines = []
+        for event in self.events:
+            inside = []
+            for k, (what, of) in enumerate(self.asked.statistics):
+                if of == event and what is What.COUNT:
+                    inside.append(f"m->stat{k} += (real)m->pending{event};")
+                elif of == event and what is What.FIRST_EVENT:
+                    inside.append(f"if (m->stat{k} != m->stat{k}) m->stat{k} = t;")
+                elif of == event and what is What.LAST_EVENT:
+                    inside.append(f"m->stat{k} = t;")
+            inside.append(f"m->pending{event} = 0;")
+            lines += [f"if (m->pending{event}) {{", *block(inside), "}"]
+        if self.asked.events:
+            lines += [
+                "for (; m->mark < m->used; ++m->mark)",
+                f"  if (m->mark < {self.asked.events}) m->times[m->mark * m->runs + m->run] = t;",
+            ]
+        else:
+            lines.append("m->mark = m->used;")
+        return lines
+
+    def cut(self) -> list[str]:
+        return [*(f"m->pending{event} = 0;" for event in self.events), "m->used = m->mark;"]
+
+    def event(self, event: int, now: str, values: str, cells: int, failed: str) -> list[str]:
+        lines = [f"++m->pending{event};"] if event in self.events else []
+        if self.asked.events:
+            lines.append(
+                f"if (m->used < {self.asked.events}) m->listed[m->used * m->runs + m->run] = {event};"
+            )
+        return [*lines, "++m->used;"]
+
+    def step(self, body: Sequence[str]) -> list[str]:
+        return ["(void)which; (void)known; (void)stop;", "++m->steps;", "m->rejected += rejected;"]
+
+
+_STRAIGHT = ("Fit", "Grid", "Solve")
+"""Computations that touch the same cells whatever these contain: they can be part of the function of a run."""
+
+
+class EnsemblePrinter(Printer):
+    """Prints a program as one function for a run.
+
+    For a GPU, what is rare or looks up cells by what others contain is a function of its own, on copies: all else can
+    be in registers then.
+    """
+
+    def _computation(self, computation: Computation, cells: str = "c") -> list[str]:
+        if type(computation).__name__ in _STRAIGHT or not self.shared.quick:
+            return super()._computation(computation, cells)
+        if isinstance(computation, Fall):
+            return self._falls(computation)
+        touched = sorted({cell for first, count in computation.reads for cell in range(first, first + count)})
+        written = [cell for first, count in computation.writes for cell in range(first, first + count)]
+        lines = [f"cell apart[{max([*touched, *written]) + 1}];"]
+        lines += [f"apart[{cell}] = c[{cell}];" for cell in touched]
+        lines += super()._computation(computation, "apart")
+        return ["{", *block([*lines, *(f"c[{cell}] = apart[{cell}];" for cell in written)]), "}"]
+
+    def _falls(self, falls: Fall) -> list[str]:
+        """Most conditions stay above zero, which is seen quickly."""
+        self.shared.need("compute_fall")
+        span, behind, curve, to = f"c[{falls.span}].r", f"c[{falls.behind}].r", falls.curves, falls.to + 1
+        lines = ["real telling = 0.0;"]
+        for count in falls.counts:
+            stays = " || ".join(f"curve_stays_above(c + {curve + 6 * k}, {span})" for k in range(count))
+            lines += [
+                f"c[{to}].r = c[{to + 1}].r = c[{to + 2}].r = INFINITY;",
+                f"c[{to + 3}].r = 1.0;",
+                f"c[{to + 4}].r = 0.0;",
+                f"if (!({stays})) {{",
+                f"  cell curves[{6 * count}], found[5];",
+                f"  for (int k = 0; k < {6 * count}; ++k) curves[k] = c[{curve} + k];",
+                f"  for (int k = 0; k < 5; ++k) found[k] = c[{to} + k];",
+                f"  fall_of(curves, {count}, {span}, {behind}, found);",
+                f"  for (int k = 0; k < 5; ++k) c[{to} + k] = found[k];",
+                f"  if (c[{to}].r < INFINITY || c[{to + 4}].r != 0.0) telling += 1.0;",
+                "}",
+            ]
+            curve, to = curve + 6 * count, to + 5
+        return ["{", *block([*lines, f"c[{falls.to}].r = telling;"]), "}"]
+
+    def _row(self, at: int, row: list[Any], where: str = "") -> list[str]:
+        if not self.shared.quick or row[0] not in (Code.GET_EVENT, Code.JUMP):
+            return super()._row(at, row, where)
+        kind = self.of_unit[row[1]]
+        if not isinstance(kind, DiscreteType):
+            return super()._row(at, row, where)
+        unit = f"m->{self.member(row[1])}"
+        failed = [
+            "  m->error.code = said.code;",
+            f"  return @_fails(m, FAULT_REFUSED, {where or at});",
+            "}",
+        ]
+        lines = ["upbeat_error said;", f"{kind.name} apart = {unit};"]
+        if row[0] == Code.GET_EVENT:
+            _, _, port, to, cells, number, *_ = row
+            call, _ = kind.get("&apart", port, "got")
+            lines += [f"cell got[{cells + 1}];", f"if ({call.replace(', e)', ', &said)')}) {{", *failed]
+            lines += [f"for (int i = 0; i < {cells + 1}; ++i) c[{to} + i] = got[i];"]
+            lines.append(f"if (c[{to + cells}].i == 0) for (int i = 0; i < {cells}; ++i) c[{to} + i].i = 0;")
+            if KIND_OF[number] is Kind.REAL:
+                lines.append(f"else {self._checked(f'c + {to}', cells, cells, at)}")
+        else:
+            _, _, to, number, *_ = row
+            lines += ["int again = 0;", f"if ({kind.name}_jump(&apart, &again, &said)) {{", *failed]
+            lines += [
+                f"{unit} = apart;",
+                stored(f"c[{to}]", KIND_OF[number], "again ? 1.0 : 0.0", self.shared),
+            ]
+        return ["{", *block(lines), "}"]
+
+    def kernel(self, span: Span, values: Sequence[str], watching: Watching) -> str:
+        """Struct, blocks, loop, and the function of a run; `values` are texts."""
+        tables, pace = self.tables, self.tables.pace
+        assert pace is not None
+        wanted = {tables.start_block, tables.instant_block, *pace[1], *pace[2]}
+        blocks = [self._block(name, number) for name, number in tables.blocks.items() if number in wanted]
+        parts = [
+            self._struct(),
+            *self._look(watching),
+            *blocks,
+            self._loop(),
+            self._make("static "),
+            self._one(span, values, watching),
+        ]
+        return "\n\n".join(parts).replace("@", self.name)
+
+    def _look(self, watching: Watching) -> list[str]:
+        asked = watching.asked
+        if not watching.looks:
+            return []
+        inputs = ["t", *(f"({number_of(f'c[{cell}]', self.kinds[cell])})" for cell in asked.cells)]
+        inputs += [f"m->column{k}" for k in range(asked.kernel.n_inputs - len(inputs))]
+        body = ["const cell *const c = m->c;"]
+        body += self.kernels.lines(asked.kernel, inputs, lambda k, text: f"const real now{k} = {text};")
+        for k, (what, of) in enumerate(asked.statistics):
+            stat, now = f"m->stat{k}", f"now{of}"
+            match what:
+                case What.FINAL:
+                    body.append(f"{stat} = {now};")
+                case What.INITIAL:
+                    body.append(f"if (!m->any) {stat} = {now};")
+                case What.MINIMUM | What.MAXIMUM:
+                    sign = "<" if what is What.MINIMUM else ">"
+                    body.append(f"if (!m->any || {now} {sign} {stat} || {now} != {now}) {stat} = {now};")
+                case What.INTEGRAL:
+                    middle = f"m->was{of}" if asked.held[of] else f"0.5 * (m->was{of} + {now})"
+                    body.append(f"if (m->any) {stat} = {stat} + ({middle}) * (t - m->was_at);")
+                case What.FIRST:
+                    body.append(f"if ({now} != 0.0 && {stat} != {stat}) {stat} = t;")
+                case What.LAST:
+                    body.append(f"if ({now} != 0.0) {stat} = t;")
+        if asked.sampled:
+            body += [
+                f"while (m->any && m->sample < {len(asked.grid)} && sample_times[m->sample] < t) {{",
+                "  const real past = sample_times[m->sample] - m->was_at;",
+                "  const real part = past > 0.0 ? past / (t - m->was_at) : 0.0;",
+                *block(self._samples(asked, "part")),
+                "  ++m->sample;",
+                "}",
+            ]
+        if not watching.at_end:
+            body += [f"m->was{k} = now{k};" for k in range(len(asked.kernel.results))]
+            body += ["m->was_at = t;", "m->any = 1;"]
+        grid = []
+        if asked.sampled:
+            lines = block(array([float(t) for t in asked.grid]))
+            grid = ["\n".join(["static const real sample_times[] = {", *lines, "};"])]
+        return [*grid, function("void @_look(@ *m, real t)", body, "a row: what was asked of every run")]
+
+    def _samples(self, asked: Asked, part: str) -> list[str]:
+        lines = []
+        for k, of in enumerate(asked.sampled):
+            between = f"m->was{of} + {part} * (now{of} - m->was{of})"
+            value = f"m->was{of}" if not part or asked.held[of] else f"{part} == 0.0 ? m->was{of} : {between}"
+            lines.append(
+                f"m->samples[(m->sample * {len(asked.sampled)} + {k}) * m->runs + m->run] = {value};"
+            )
+        return lines
+
+    def _one(self, span: Span, values: Sequence[str], watching: Watching) -> str:
+        tables, asked = self.tables, watching.asked
+        assert tables.pace is not None
+        now = f"m->c[{tables.now}].r"
+        stop = literal(span.stop)
+        body = [
+            "@ machine, *const m = &machine;",
+            f"const real values[] = {{{', '.join(values) or '0.0'}}};",
+            "m->run = run;",
+            "m->runs = runs;",
+            "m->samples = samples;",
+            "m->times = times;",
+            "m->listed = events;",
+        ]
+        body += [
+            f"m->column{k} = (real)table[{k} * runs + run];"
+            for k in range(asked.kernel.n_inputs - 1 - len(asked.cells))
+        ]
+        size = len(asked.sampled) * len(asked.grid)
+        if size:
+            body.append(f"for (int32_t k = 0; k < {size}; ++k) samples[k * runs + run] = NAN;")
+        if asked.events:
+            body += [
+                f"for (int32_t k = 0; k < {asked.events}; ++k) {{",
+                "  events[k * runs + run] = -1;",
+                "  times[k * runs + run] = NAN;",
+                "}",
+            ]
+        body += [f"@_make(m, {literal(span.start)}, values);", f"m->c[{tables.pace[0][0]}].r = {stop};"]
+        if self.program.budget is not None:
+            allowed = allowance(self.program.budget.step, span.stop - span.start)
+            body.append(f"m->c[{self.program.budget.register + 1}].r = {literal(allowed)};")
+        begun = f"@_block{tables.start_block}(m)" if tables.start_block >= 0 else "0"
+        body += [
+            f"int failed = {begun};",
+            f"real reached = {now};",
+            "for (;;) {",
+            f"  failed = failed || @_commit(m, reached, reached >= {stop});",
+            f"  if (failed || !({now} < {stop})) break;",
+            f"  failed = @_step(m, {now}, {stop}, &reached);",
+            "}",
+        ]
+        if watching.looks and watching.at_end:
+            body.append(f"@_look(m, {now});")
+        if asked.sampled:
+            body += [
+                f"while (m->any && m->sample < {len(asked.grid)} && sample_times[m->sample] <= m->was_at) {{",
+                *block(self._samples(asked, "")),
+                "  ++m->sample;",
+                "}",
+            ]
+        body += [f"statistics[{k} * runs + run] = m->stat{k};" for k in range(len(asked.statistics))]
+        body += [
+            "totals[run] = (double)m->steps;",
+            "totals[runs + run] = (double)m->rejected;",
+            "totals[2 * runs + run] = (double)m->mark;",
+            f"totals[3 * runs + run] = {now};",
+            "faults[run] = failed ? (m->error.fault ? m->error.fault : 1) : 0;",
+        ]
+        head = (
+            "void @_one(int64_t run, int64_t runs, const double *table, double *statistics, double *samples, "
+            "int32_t *events, double *times, double *totals, int32_t *faults)"
+        )
+        return function(head, body, "a run")
+
+
+_ARGUMENTS = (
+    "int64_t runs, const double *table, double *statistics, double *samples, int32_t *events, double *times, "
+    "double *totals, int32_t *faults"
+)
+_PASSED = "runs, table, statistics, samples, events, times, totals, faults"
+_CUDA = f"""extern "C" __global__ void __launch_bounds__(THREADS) upbeat_ensemble({_ARGUMENTS}) {{
+  const int64_t run = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+  if (run < runs) {NAME}_one(run, {_PASSED});
+}}
+"""
+_C = f"""void upbeat_ensemble(int64_t first, int64_t last, {_ARGUMENTS}) {{
+  for (int64_t run = first; run < last; ++run) {NAME}_one(run, {_PASSED});
+}}
+"""
+_CUDA_HEAD = """
+typedef signed char int8_t;
+typedef int int32_t;
+typedef long long int64_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define INT32_MIN (-2147483647 - 1)
+#define INT64_MAX 9223372036854775807LL
+#ifndef NAN
+#define NAN __longlong_as_double(0x7ff8000000000000LL)
+#endif
+#ifndef INFINITY
+#define INFINITY __longlong_as_double(0x7ff0000000000000LL)
+#endif
+"""
+
+
+def printed(
+    plan: Plan,
+    span: Span,
+    asked: Asked,
+    columns: int,
+    places: Sequence[tuple[int, str, int]],
+    target: Target,
+    *,
+    single: bool = False,
+) -> EnsembleSource:
+    """A plan for many runs; `ModelError` names what cannot be printed. `places` are those of `Runs`."""
+    called = {unit: path_of(plan.scenario, unit) for unit in plan.scenario.units}
+    units = entered(plan.program, plan.scenario.units, span.start, called)
+    for name, one in units.items():
+        if one.inside is not None:
+            raise ModelError(f"'{called[name]}' is a scenario with a loop of its own, which stays on the CPU")
+    watching = Watching(asked)
+    dialect = replace(_CUDA_DIALECT if target == "cuda" else Dialect(), single=single)
+    context = Context(dialect, telling=watching)
+    printer = EnsemblePrinter(context, plan.program, plan.scenario.units, units, called, NAME)
+    varied = {(unit, place): column for column, unit, place in places}
+    values = [
+        f"(real)table[{varied[unit, k]} * runs + run]" if (unit, k) in varied else literal(value)
+        for unit, one in units.items()
+        for k, value in enumerate(one.values)
+    ]
+    own = printer.kernel(span, values, watching)
+    types = [one.text() for one in context.types.values()]
+    text = "\n\n".join([context.shared.text(), *types, own, _CUDA if target == "cuda" else _C])
+    text = dialect.spoken(text)
+    if target == "cuda":
+        if (lines := text.count("\n")) > _LONGEST:
+            raise ModelError(
+                f"the program of a run has {lines:,} lines, which takes longer to compile for a GPU than it would save"
+            )
+        text = _as_cuda(text)
+    return EnsembleSource(text, target, columns)
+
+
+_APART = r"fall_of|compute_(?:rank|pick)|discrete\d+_(?:get_\w+|emissions|jump)"
+"""Functions that stay by themselves on a GPU."""
+
+
+_CUDA_DIALECT = Dialect(
+    local="static __device__ __forceinline__", table="static __device__ const", quick=True
+)
+
+
+def _as_cuda(text: str) -> str:
+    """The C of a run as CUDA C++: without headers, and some functions by themselves."""
+    text = re.sub(r"^#include <.*>\n", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"__forceinline__ ((?:void|int) (?:{_APART})\()", r"__noinline__ \1", text)
+    return _CUDA_HEAD + text

@@ -1,0 +1,1 @@
+"""Judging results: variants of an experiment, how far apart their traces are, and what that says."""

@@ -1,0 +1,213 @@
+"""Answers of studies, against what is known: Sobol indices, spreads, fronts, optima, parameters."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.cli.main import main
+from upbeat.explore.calibrate import calibrate
+from upbeat.explore.optimise import not_dominated
+
+
+def of_function(text: str, names: str, given: Any, outputs: Any = None, **more: Any) -> up.Study:
+    """A study of a function of parameters."""
+    unit = up.Function(outputs={"y": text}, parameters=dict.fromkeys(names, 0.1))
+    made = up.experiment(up.Scenario({"f": unit}), step=1.0, until=1.0)
+    vary = {f"f.{name}": given for name in names}
+    return up.Study(made, vary, outputs or {"y": "final(f.y)"}, **{"samples": 8, **more})
+
+
+def test_sobol_indices_of_a_sum_are_known() -> None:
+    """y = 3a + b: shares 0.9 and 0.1, no interactions."""
+    found = of_function("3*a + b + 0*c", "abc", {"uniform": [0, 1]}).sensitivity(
+        "sobol", 1024, executor="here"
+    )
+    shares = {one.parameter: (one.first, one.total) for one in found["y"]}
+    assert shares["f.a"] == pytest.approx((0.9, 0.9), abs=0.02)
+    assert shares["f.b"] == pytest.approx((0.1, 0.1), abs=0.02)
+    assert shares["f.c"] == pytest.approx((0.0, 0.0), abs=0.02)
+
+
+def test_morris_effects_of_a_line_are_its_slopes() -> None:
+    found = of_function("3*a - b", "ab", {"uniform": [0, 1]}).sensitivity("morris", 16, executor="here")
+    effects = {one.parameter: (one.first, one.total, one.spread) for one in found["y"]}
+    assert effects["f.a"] == pytest.approx((3.0, 3.0, 0.0), abs=1e-6)
+    assert effects["f.b"] == pytest.approx((-1.0, 1.0, 0.0), abs=1e-6)
+
+
+def test_what_has_no_sensitivity_is_told() -> None:
+    study = of_function("0*a + 1", "a", {"uniform": [0, 1]})
+    assert "nothing matters" in study.sensitivity(samples=8, executor="here").notes[0]
+    with pytest.raises(up.InvalidInput, match="independent"):
+        replace(
+            of_function("a + b", "ab", {"uniform": [0, 1]}), correlations=[["f.a", "f.b", 0.5]]
+        ).sensitivity()
+    with pytest.raises(up.InvalidInput, match="no method"):
+        study.sensitivity("guess")
+
+
+def test_the_spread_of_a_normal_number() -> None:
+    study = of_function("a", "a", {"normal": [5, 2]}, samples=4000, design="random")
+    spread = study.run("here").uncertainty()["y"]
+    assert abs(spread.mean - 5.0) < 4 * spread.error
+    assert spread.error == pytest.approx(2.0 / 4000**0.5, rel=0.05)
+    value, low, high = spread.quantiles[0.95]
+    assert low < 5 + 1.645 * 2 < high
+    assert low < value < high
+    assert spread.converged
+
+
+def test_fronts_by_comparing_all_pairs() -> None:
+    values = np.random.default_rng(4).random((300, 3))
+    better = (values[:, None] <= values).all(axis=2) & (values[:, None] < values).any(axis=2)
+    assert sorted(not_dominated(values)) == np.flatnonzero(~better.any(axis=0)).tolist()
+
+
+def test_an_optimum_with_a_constraint() -> None:
+    """The least (a - 0.7)² + (b - 0.2)² with a + b <= 0.5 is at the edge: (0.5, 0)."""
+    outputs = {"y": "final(f.y)"}
+    study = of_function("(a - 0.7)**2 + (b - 0.2)**2", "ab", {"from": 0, "to": 1}, outputs)
+    free = study.optimise(minimise=["y"], evaluations=400)
+    assert list(free.best.values()) == pytest.approx([0.7, 0.2], abs=1e-3)
+    bound = study.optimise(minimise=["y"], subject=["`f.a` + `f.b` <= 0.5"], evaluations=800)
+    assert bound.feasible
+    assert list(bound.best.values()) == pytest.approx([0.5, 0.0], abs=0.02)
+    impossible = study.optimise(minimise=["y"], subject=["`f.a` >= 2"], evaluations=50)
+    assert not impossible.feasible
+    with pytest.raises(up.InvalidInput, match="no output 'z'"):
+        study.optimise(minimise=["z"])
+    with pytest.raises(up.InvalidInput, match="is no constraint"):
+        study.optimise(minimise=["y"], subject=["y < 3 maybe"])
+
+
+def test_a_front_of_two_goals() -> None:
+    """y = a² + b, z = (a - 1)² + b: the front is b = 0, where √y + √z = 1."""
+    unit = up.Function(outputs={"y": "a**2 + b", "z": "(a - 1)**2 + b"}, parameters={"a": 0.5, "b": 0.5})
+    made = up.experiment(up.Scenario({"f": unit}), step=1.0, until=1.0)
+    ranges = {"f.a": {"from": -1, "to": 2}, "f.b": {"from": 0, "to": 1}}
+    study = up.Study(made, ranges, {"y": "final(f.y)", "z": "final(f.z)"}, samples=8)
+    found = study.optimise(minimise=["y", "z"], evaluations=1500)
+    assert len(found.parameters) > 20
+    assert np.abs(np.sqrt(found.objectives).sum(axis=1) - 1.0).max() < 0.1
+
+
+DECAY = up.Ode(
+    {"x": "-k*x + 0*q"},
+    start={"x": 1.0},
+    parameters={"k": 1.0, "c": 1.0, "q": 1.0},
+    outputs={"y": "c*x", "x": "x"},
+)
+MADE = up.experiment(up.Scenario({"a": DECAY}), step=0.05, until=2.0)
+TIMES = np.linspace(0.0, 2.0, 41)
+
+
+def measured(k: float = 1.3, noise: float = 0.01, seed: int = 1) -> up.Trace:
+    random = np.random.default_rng(seed)
+    return up.Trace.from_arrays(TIMES, {"level": np.exp(-k * TIMES) + random.normal(0, noise, 41)})
+
+
+def test_a_calibration_finds_what_was_put_in() -> None:
+    found = calibrate(MADE, measured(), {"a.k": (0.5, 3.0)}, {"a.x": "level"}, 0.01)
+    one = found.estimates["a.k"]
+    assert one.low < 1.3 < one.high
+    assert 0.7 < found.rms < 1.3
+    assert found.converged
+    assert not found.notes
+    # the standard error by hand: 1/sqrt(Σ (t·exp(-kt)/σ)²)
+    assert one.error == pytest.approx(
+        found.rms / np.sqrt(((TIMES * np.exp(-1.3 * TIMES) / 0.01) ** 2).sum()), rel=0.1
+    )
+
+
+def test_several_experiments_at_once_know_more() -> None:
+    one = calibrate(MADE, measured(), {"a.k": (0.5, 3.0)}, {"a.x": "level"}, 0.01)
+    data = [measured(seed=seed) for seed in range(4)]
+    four = calibrate(MADE, data, {"a.k": (0.5, 3.0)}, {"a.x": "level"}, 0.01)
+    assert four.estimates["a.k"].error == pytest.approx(one.estimates["a.k"].error / 2, rel=0.3)
+
+
+def test_what_data_cannot_tell_is_told() -> None:
+    found = calibrate(MADE, measured(), {"a.k": (0.5, 3.0), "a.q": (0.1, 2.0)}, {"a.x": "level"}, 0.01)
+    assert any("'a.q' cannot be found" in note for note in found.notes)
+    assert found.estimates["a.q"].error == np.inf
+    product = up.Ode({"x": "-k*c*x"}, start={"x": 1.0}, parameters={"k": 1.0, "c": 1.0})
+    made = up.experiment(up.Scenario({"a": product}), step=0.05, until=2.0)
+    both = calibrate(made, measured(), {"a.k": (0.5, 3.0), "a.c": (0.5, 3.0)}, {"a.x": "level"}, 0.01)
+    assert any("cannot be told apart" in note or "hard to tell apart" in note for note in both.notes)
+    bound = calibrate(MADE, measured(), {"a.k": (0.5, 1.0)}, {"a.x": "level"}, 0.01)
+    assert any("lies at a bound" in note for note in bound.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"parameters": {"a.z": (0, 1)}}, "no value 'z'"),
+        ({"parameters": {"a.k": (2, 1)}}, "needs bounds"),
+        ({"parameters": {}}, "which parameters"),
+        ({"signals": {"a.w": "level"}}, "no signal 'a.w'"),
+        ({"signals": {"a.x": "levle"}}, "no column 'levle'"),
+        ({"sigma": -1.0}, "must be above 0"),
+    ],
+)
+def test_calibrations_that_cannot_be(change: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {
+        "parameters": {"a.k": (0.5, 3.0)},
+        "signals": {"a.x": "level"},
+        "sigma": 0.01,
+    } | change
+    with pytest.raises(up.InvalidInput, match=said):
+        calibrate(MADE, measured(), **given)
+
+
+def test_a_conclusion_that_holds_and_one_that_does_not() -> None:
+    study = up.Study(MADE, {"a.k": [0.5, 1.0, 2.0]}, {"end": "final(a.x)", "mean": "mean(a.x)"})
+    found = study.robustness(executor="here")
+    assert found.holds("end")
+    # what depends on nothing but the step: the best design is chance
+    other = up.Study(MADE, {"a.k": [0.5, 1.0, 2.0]}, {"end": "final(a.x)"}).robustness(
+        {"stiff": {"a.c": 2.0}}, executor="here"
+    )
+    assert other.compared["end"]["stiff"].ranks == pytest.approx(1.0)
+
+
+def test_answers_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "data.csv").write_text("time,level\n" + "".join(f"{t},{np.exp(-1.3 * t)}\n" for t in TIMES))
+    (tmp_path / "a.toml").write_text(
+        """
+        units.a.states = { x = "-k*x" }
+        units.a.start = { x = 1.0 }
+        units.a.parameters = { k = 1.0 }
+        master = { step = 0.05 }
+        run = { until = 2.0 }
+        [study]
+        samples = 16
+        [study.vary]
+        a.k = { from = 0.5, to = 3 }
+        [study.outputs]
+        end = "final(a.x)"
+        [study.sensitivity]
+        samples = 16
+        [study.optimise]
+        minimise = ["end"]
+        evaluations = 40
+        [study.calibrate]
+        measured = "data.csv"
+        signals = { "a.x" = "level" }
+        """
+    )
+    words = ["explore", str(tmp_path / "a.toml"), "--workers", "1"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["calibrate"]["estimates"]["a.k"][0] == pytest.approx(1.3, abs=1e-3)
+    assert told["optimise"]["designs"][0][0] == pytest.approx(3.0, abs=0.01)
+    assert main([*words, "--plots", str(tmp_path / "pictures")]) == 0
+    assert "calibrated with" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"tornado_end.png", "residuals.png"}

@@ -1,0 +1,167 @@
+"""Generated code for ensembles: as C the bits of the core, as CUDA C++ the same to rounding."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_runs import OUTPUTS, drawn, same, two_masses
+
+import upbeat as up
+from upbeat.engine.native import machine as native
+from upbeat.explore import devices
+from upbeat.explore.devices import Compiled, OnDevice, neighbours, source_of
+from upbeat.explore.outputs import formula
+from upbeat.explore.work import Group, Work
+
+pytestmark = [
+    pytest.mark.skipif(not native.available(), reason="the native engine is not built"),
+    pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler"),
+]
+
+PACES: dict[str, Any] = {
+    "fixed": 0.08,
+    "look_ahead": up.LookAhead(0.08),
+    "published": up.LookAhead(0.08, method="published"),
+    "revised": up.Revised(up.LookAhead(0.08)),
+}
+
+
+@pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
+def test_the_c_of_a_run_has_the_bits_of_the_core(pace: Any) -> None:
+    work, columns = two_masses(pace), drawn(40)
+    group = Group(work, {})
+    assert same(
+        group.run(columns), next(OnDevice(work, "compiled", workers=1).do(work, iter([job(columns)])))[1]
+    )
+
+
+def job(columns: Any) -> Any:
+    from upbeat.explore.executors import Job
+
+    return Job(0, columns)
+
+
+EMULATED = r"""
+#include <math.h>
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __noinline__
+#define __launch_bounds__(...)
+#define int8_t own_int8
+#define int32_t own_int32
+#define int64_t own_int64
+#define uint32_t own_uint32
+#define uint64_t own_uint64
+#undef INT32_MIN
+#undef INT64_MAX
+static thread_local struct { int x; } blockIdx, blockDim, threadIdx;
+%s
+extern "C" void all(long long runs, const double *t, double *s, double *a, int *e, double *w, double *o,
+                    int *f) {
+  blockDim.x = 1;
+  for (blockIdx.x = 0; blockIdx.x < runs; ++blockIdx.x) upbeat_ensemble(runs, t, s, a, e, w, o, f);
+}
+"""
+
+
+@pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
+def test_the_kernel_for_a_gpu_gives_the_same_to_rounding(pace: Any, tmp_path: Path) -> None:
+    """Without a GPU: the text of the kernel as C++, thread after thread."""
+    work, columns = two_masses(pace), drawn(40)
+    group = Group(work, {})
+    asked = group.question.asked
+    (tmp_path / "kernel.cpp").write_text(EMULATED % source_of(group, "cuda").text)
+    command = ["g++", "-O1", "-w", "-fPIC", "-shared", "-ffp-contract=off", "kernel.cpp", "-o", "kernel.so"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    call = ctypes.CDLL(str(tmp_path / "kernel.so")).all
+    table = np.ascontiguousarray(group.table(columns, 40).T)
+    room = devices._room(asked, 40)
+    call(ctypes.c_int64(40), *(ctypes.c_void_p(one.ctypes.data) for one in (table, *room.values())))
+    found = group.answers(devices._told(asked, 40, room), table.T, {})
+    wanted = group.run(columns)
+    assert found.totals[:, :3].tolist() == wanted.totals[:, :3].tolist()  # steps and events of all runs
+    assert found.events.tolist() == wanted.events.tolist()
+    np.testing.assert_allclose(found.outputs, wanted.outputs, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.samples, wanted.samples, rtol=1e-7, atol=1e-9)
+
+
+def test_a_study_by_generated_code_is_the_same_study() -> None:
+    made = up.experiment(two_masses().experiment.scenario, pace=up.LookAhead(0.08), until=4.0)
+    study = up.Study(
+        made,
+        vary={
+            "upper.x": {"uniform": [-3, -0.7]},
+            "lower.x": {"uniform": [-9, -5]},
+            "upper.m": {"uniform": [0.1, 0.4]},
+        },
+        outputs=OUTPUTS,
+        samples=50,
+        signals=["upper.x"],
+        times=7,
+        events=3,
+    )
+    one, other = study.run("here"), study.run(device="compiled", workers=2)
+    for name in one.layout.arrays():
+        a, b = np.asarray(one[name]), np.asarray(other[name])
+        assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), name
+
+
+def test_runs_that_fail_have_the_words_of_the_core() -> None:
+    grows = up.Scenario({"a": up.Ode({"x": "k*x*x"}, start={"x": 1.0}, parameters={"k": 0.1})})
+    study = up.Study(
+        up.experiment(grows, step=0.1, until=3.0), {"a.k": [0.1, 50.0, 0.2]}, {"end": "final(a.x)"}
+    )
+    one, other = study.run("here"), study.run(device="compiled")
+    assert one["reason"].tolist() == other["reason"].tolist()
+    assert other["status"].tolist() == [0, 1, 0]
+    assert np.array_equal(one["end"], other["end"], equal_nan=True)
+
+
+def test_what_cannot_be_printed_stays_in_the_core(caplog: pytest.LogCaptureFixture) -> None:
+    slow = up.PythonFunction(lambda t, u, p: u, inputs=["u"], outputs=["y"])
+    scenario = up.Scenario(
+        {"a": up.Ode({"x": "-k*x"}, start={"x": 1.0}, parameters={"k": 1.0}), "f": slow}, {"f.u": "a.x"}
+    )
+    study = up.Study(up.experiment(scenario, step=0.1, until=1.0), {"a.k": [1.0, 2.0]}, {"end": "final(a.x)"})
+    results = study.run(device="compiled", executor=None, workers=1)
+    assert "'f' (Python)" in caplog.text
+    assert results["end"] == pytest.approx(np.exp([-1.0, -2.0]), rel=1e-4)
+
+
+def test_a_gpu_that_is_not_there() -> None:
+    study = up.Study(two_masses().experiment, {"upper.x": [-1.0, -2.0]}, {"end": "final(upper.x)"})
+    try:
+        devices._driver()
+    except (up.MissingExtra, up.InvalidInput):
+        with pytest.raises((up.MissingExtra, up.InvalidInput), match=r"leave out --device gpu|upbeat.gpu."):
+            study.run(device="gpu")
+    with pytest.raises(up.InvalidInput, match="no device"):
+        study.run(device="abacus")
+    with pytest.raises(up.InvalidInput, match="single precision is for a GPU"):
+        study.run(single=True)
+
+
+def test_neighbours_in_space_are_neighbours_in_order() -> None:
+    points = np.random.default_rng(2).random((3, 4096))
+    sorted_ = points[:, neighbours(points)]
+
+    def steps(table: np.ndarray) -> float:
+        return float(np.linalg.norm(np.diff(table, axis=1), axis=0).mean())
+
+    assert steps(sorted_) < 0.25 * steps(points)
+
+
+def test_single_precision_is_printed() -> None:
+    made = up.experiment(two_masses().experiment.scenario, pace=0.08, until=1.0)
+    work = Work(made, {"upper.x": (-0.7, -1.0)}, {"end": formula("final(upper.x)")}, {})
+    text = source_of(Group(work, {}), "cuda", single=True).text
+    assert "typedef float real;" in text
+    assert "9.81f" in text
+    assert Compiled is not None

@@ -1,0 +1,348 @@
+"""Exported FMUs: FMPy runs them and judges descriptions; closed forms and our own runs judge numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fmpy
+import numpy as np
+import pytest
+from fmpy.fmi2 import FMU2Model, FMU2Slave
+from fmpy.fmi3 import FMU3Slave
+from fmpy.validation import validate_fmu
+
+import upbeat as up
+from upbeat.engine.native import machine as native_core
+from upbeat.generate import compiling
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+needs_native = pytest.mark.skipif(not native_core.available(), reason="the native core is not built")
+KINDS = ["source", pytest.param("core", marks=needs_native)]
+
+try:
+    compiling.compiler()
+except up.InvalidInput:
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly() -> Iterator[None]:
+    """The bits do not depend on how hard the compiler tries, and tests have no time for that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiling, "OPTIMISE", "-O0")
+        yield
+
+
+Made = Callable[..., Path]
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Made:
+    def made(experiment: up.Experiment, fmi: int = 2, **options: Any) -> Path:
+        path = tmp_path / f"made{len(list(tmp_path.iterdir()))}.fmu"
+        up.export_fmu(experiment, path, fmi=fmi, **options)
+        assert validate_fmu(str(path)) == []
+        return path
+
+    return made
+
+
+class Host:
+    """An importer: one instance, variables by name."""
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self.folder = fmpy.extract(str(path))
+        self.about = fmpy.read_model_description(self.folder)
+        self.variables = {v.name: v for v in self.about.modelVariables}
+        self.said: list[str] = []
+        self.two = self.about.fmiVersion == "2.0"
+        common = {
+            "guid": self.about.guid,
+            "unzipDirectory": self.folder,
+            "modelIdentifier": (self.about.coSimulation or self.about.modelExchange).modelIdentifier,
+            "instanceName": "one",
+        }
+        if self.two:
+            kind = FMU2Slave if self.about.coSimulation else FMU2Model
+            self.fmu: Any = kind(**common)
+            callbacks = fmpy.fmi2.fmi2CallbackFunctions()
+            self._log = fmpy.fmi2.fmi2CallbackLoggerTYPE(
+                lambda _, name, status, category, message: self.said.append(message.decode())
+            )
+            callbacks.logger = self._log
+            callbacks.allocateMemory = fmpy.fmi2.fmi2CallbackAllocateMemoryTYPE(fmpy.fmi2.calloc)
+            callbacks.freeMemory = fmpy.fmi2.fmi2CallbackFreeMemoryTYPE(fmpy.fmi2.free)
+            self._callbacks = callbacks
+            self.fmu.instantiate(callbacks=callbacks, loggingOn=True)
+        else:
+            self.fmu = FMU3Slave(**common)
+            self._log = fmpy.fmi3.fmi3LogMessageCallback(
+                lambda _, status, category, message: self.said.append(message.decode())
+            )
+            self.fmu.instantiate(loggingOn=True, logMessage=self._log, **options)
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.fmu.freeInstance()
+
+    def __getitem__(self, name: str) -> Any:
+        v = self.variables[name]
+        if self.two:
+            kind = {"Enumeration": "Integer"}.get(v.type, v.type)
+            return getattr(self.fmu, f"get{kind}")([v.valueReference])[0]
+        kind = {"Enumeration": "Int64"}.get(v.type, v.type)
+        cells = int(np.prod([int(d.start) for d in v.dimensions])) if v.dimensions else 1
+        found = list(getattr(self.fmu, f"get{kind}")([v.valueReference], cells))
+        return found if v.dimensions else found[0]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        v = self.variables[name]
+        kind = {"Enumeration": "Integer" if self.two else "Int64"}.get(v.type, v.type)
+        getattr(self.fmu, f"set{kind}")([v.valueReference], value if isinstance(value, list) else [value])
+
+    def start(self, t: float = 0.0) -> Host:
+        if self.two:
+            self.fmu.setupExperiment(startTime=t)
+            self.fmu.enterInitializationMode()
+        else:
+            self.fmu.enterInitializationMode(startTime=t)
+        self.fmu.exitInitializationMode()
+        return self
+
+    def step(self, t: float, length: float) -> Any:
+        return self.fmu.doStep(currentCommunicationPoint=t, communicationStepSize=length)
+
+
+def driven() -> up.Experiment:
+    """x' = v, v' = (F - x)/m, with an output that follows F at once."""
+    mass = up.Ode(
+        {"x": "v", "v": "(F - k*x)/m"},
+        inputs={"F": {"unit": "N", "start": 0.5}},
+        outputs={"x": "x", "v": "v", "push": "2*F + x"},
+        parameters={"m": 2.0, "k": 1.0},
+        start={"x": 1.0},
+    )
+    scale = up.Function(inputs=["u"], outputs={"y": "3*u"})
+    scenario = up.Scenario(
+        {"mass": mass, "scale": scale},
+        {"mass.F": "force", "scale.u": "mass.push"},
+        inputs={"force": {"unit": "N", "start": 0.5}},
+        outputs={"x": "mass.x", "y": "scale.y", "sum": "mass.x + scale.y"},
+        name="driven mass",
+    )
+    return up.experiment(scenario, step=0.01, until=1.0)
+
+
+def ball() -> up.Experiment:
+    """A ball that meets the floor at sqrt(2/9.81), and loses half of its speed."""
+    falling = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0}, outputs=["x", "v"])
+    scenario = up.Scenario(
+        {"ball": falling},
+        events={"hit": {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.5*ball.v"}}},
+    )
+    return up.experiment(scenario, pace=up.LookAhead(0.1), until=1.0)
+
+
+FALL = np.sqrt(2.0 / 9.81)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_run_in_another_host_has_the_numbers_of_ours(export: Made, kind: str, fmi: int) -> None:
+    experiment = up.load(EXAMPLES / "coupled_masses.toml")
+    path = export(experiment, fmi, kind=kind)
+    trace = experiment.run()
+    found = fmpy.simulate_fmu(str(path), stop_time=10.0, step_size=0.1, output_interval=0.1)
+    assert np.max(np.abs(found["stretch"] - trace["stretch"])) < 1e-12
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    assert ("sources/model.c" in names) == (kind == "source")
+    assert ("resources/scenario.upbeat" in names) == (kind == "core")
+
+
+@needs_native
+@pytest.mark.parametrize(
+    "name", ["tank", "thermostat_hybrid", "bouncing_ball/ball", "adaptive_masses", "ten_units"]
+)
+def test_examples_have_the_same_numbers_as_here(export: Made, name: str) -> None:
+    experiment = up.load(EXAMPLES / f"{name}.toml")
+    path = export(experiment, kind="core")
+    step = experiment.master.pace.step if hasattr(experiment.master.pace, "step") else 0.2
+    count = min(200, round((experiment.span.stop - experiment.span.start) / step))
+    stop = experiment.span.start + count * step
+    nested = up.Nested(experiment.scenario, experiment.master) if experiment.scenario.outputs else None
+    found = fmpy.simulate_fmu(str(path), stop_time=stop, step_size=step, output_interval=step)
+    again = up.simulate(up.Scenario({"fmu": up.Fmu(path)}), step=step, until=stop).one_sided()
+    for column in found.dtype.names[1:]:
+        mine = again[f"fmu.{column}"]
+        assert np.max(np.abs(found[column].astype(float) - np.asarray(mine, float))) < 1e-12
+        if nested is not None and column in {o.port.name for o in experiment.scenario.outputs}:
+            inside = up.simulate(up.Scenario({"n": nested}), step=step, until=stop).one_sided()
+            assert np.max(np.abs(found[column] - inside[f"n.{column}"])) < 1e-12
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_values_before_and_in_a_run_are_those_of_a_run_here(export: Made, kind: str, fmi: int) -> None:
+    experiment = driven()
+    changed = {"mass.m": 3.0, "mass.x": -0.25, "force": 1.5}
+    expected = experiment.with_(scenario=experiment.scenario.with_values(changed)).run()
+    with Host(export(experiment, fmi, kind=kind)) as host:
+        assert host["mass.m"] == 2.0
+        for name, value in changed.items():
+            host[name] = value
+        host.start()
+        assert host["y"] == expected["y"][0] == 3.0 * (2.0 * 1.5 - 0.25)
+        for k in range(50):
+            host.step(k * 0.02, 0.02)
+        assert abs(host["x"] - expected["x"][-1]) < 1e-12
+        host["force"] = -1.0  # and outputs follow at once
+        assert abs(host["y"] - 3.0 * (-2.0 + host["x"])) < 1e-12
+        host["mass.k"] = 0.0  # tunable
+        before = host["mass.v"]
+        host.step(1.0, 0.5)
+        assert abs(host["mass.v"] - (before - 0.5 / 3.0)) < 1e-9
+        host.fmu.reset()
+        host.start()
+        assert host["x"] == 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_rollback_is_exact_and_states_travel_as_bytes(export: Made, kind: str, fmi: int) -> None:
+    path = export(ball(), fmi, kind=kind)
+    get, set_, free = (
+        ("getFMUstate", "setFMUstate", "freeFMUstate")
+        if fmi == 2
+        else ("getFMUState", "setFMUState", "freeFMUState")
+    )
+    pack = "serializeFMUstate" if fmi == 2 else "serializeFMUState"
+    unpack = "deSerializeFMUstate" if fmi == 2 else "deserializeFMUState"
+    with Host(path) as one, Host(path) as other:
+        one.start()
+        one.step(0.0, 0.3)
+        state = getattr(one.fmu, get)()
+        runs = []
+        for _ in range(2):
+            one.step(0.3, 0.17)
+            one.step(0.47, 0.5)
+            runs.append((one["ball.x"], one["ball.v"]))
+            getattr(one.fmu, set_)(state)
+        assert runs[0] == runs[1]
+        data = getattr(one.fmu, pack)(state)
+        getattr(one.fmu, free)(state)
+        other.start()
+        mine = getattr(other.fmu, unpack)(data)
+        getattr(other.fmu, set_)(mine)
+        other.step(0.3, 0.17)
+        other.step(0.47, 0.5)
+        assert (other["ball.x"], other["ball.v"]) == runs[0]
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            getattr(other.fmu, unpack)(data[:-8])
+        assert "not a state of this FMU" in other.said[-1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_event_mode_shows_values_before_and_after_an_event(export: Made, kind: str) -> None:
+    path = export(ball(), 3, kind=kind)
+    with Host(path, eventModeUsed=True, earlyReturnAllowed=True) as host:
+        host.start()
+        host.fmu.updateDiscreteStates()
+        host.fmu.enterStepMode()
+        needed, _, early, reached = host.step(0.0, 1.0)
+        assert needed
+        assert early
+        assert abs(reached - FALL) < 1e-6
+        assert abs(host["ball.v"] + 9.81 * FALL) < 1e-5
+        host.fmu.enterEventMode()
+        again, _, _, changed, defined, _ = host.fmu.updateDiscreteStates()
+        assert (again, changed, defined) == (False, True, False)
+        assert abs(host["ball.v"] - 0.5 * 9.81 * FALL) < 1e-5
+        host.fmu.enterStepMode()
+        needed, _, early, last = host.step(reached, 0.2)
+        assert (needed, early, last) == (False, False, reached + 0.2)
+        assert any(re.match(r"event 'hit' at t = 0\.4515", text) for text in host.said)
+    with Host(
+        path, earlyReturnAllowed=True
+    ) as host:  # without event mode the values after it are there at once
+        host.start()
+        needed, _, early, reached = host.step(0.0, 1.0)
+        assert (needed, early) == (False, True)
+        assert host["ball.v"] > 0.0
+    with Host(path) as host:  # whoever allows nothing is not stopped
+        host.start()
+        assert host.step(0.0, 1.0)[2:] == (False, 1.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_are_discarded_at_events_if_asked_for(export: Made, kind: str) -> None:
+    with Host(export(ball(), 2, kind=kind)) as host:
+        host["upbeat.discard_at_events"] = True
+        host.start()
+        with pytest.raises(fmpy.fmi1.FMICallException) as raised:
+            host.step(0.0, 1.0)
+        assert raised.value.status == 2
+        assert abs(host.fmu.getRealStatus(2) - FALL) < 1e-6
+        assert host["ball.v"] > 0.0
+        host.step(host.fmu.getRealStatus(2), 0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_derivatives_are_those_of_the_equations(export: Made, kind: str, fmi: int) -> None:
+    with Host(export(driven(), fmi, kind=kind)) as host:
+        host.start()
+        host.step(0.0, 0.5)
+        x, v = host["mass.x"], host["mass.v"]
+        references = {name: host.variables[name].valueReference for name in ("x", "y", "sum", "force")}
+        outputs, known = [references[n] for n in ("x", "y", "sum")], [references["force"]]
+        asked = "getDirectionalDerivative"
+        found = list(
+            getattr(host.fmu, asked)(outputs, known, [2.0])
+            if fmi == 2
+            else getattr(host.fmu, asked)(outputs, known, [2.0], 3)
+        )
+        assert found == [0.0, 12.0, 12.0]
+        if fmi == 2:
+            orders, values = (ctypes.c_int * 3)(1, 1, 1), (ctypes.c_double * 3)()
+            host.fmu.fmi2GetRealOutputDerivatives(
+                host.fmu.component, (ctypes.c_uint * 3)(*outputs), 3, orders, values
+            )
+        else:
+            orders, values = (ctypes.c_int32 * 3)(1, 1, 1), (ctypes.c_double * 3)()
+            host.fmu.fmi3GetOutputDerivatives(
+                host.fmu.component, (ctypes.c_uint * 3)(*outputs), 3, orders, values, 3
+            )
+        assert np.allclose(list(values), [v, 3.0 * v, 4.0 * v], rtol=0, atol=1e-14)
+        assert x != 1.0
+
+
+def test_inputs_may_move_within_a_step(export: Made) -> None:
+    integrator = up.Ode({"x": "u"}, inputs={"u": 0.0}, outputs={"x": "x"}, solver="rk4")
+    scenario = up.Scenario({"i": integrator}, {"i.u": "u"}, inputs=["u"])
+    path = export(up.experiment(scenario, step=0.125, until=1.0, inputs=up.Linear()), 2)
+    with Host(path) as host:
+        host.start()
+        reference = host.variables["u"].valueReference
+        host["u"] = 1.0
+        host.fmu.fmi2SetRealInputDerivatives(
+            host.fmu.component,
+            (ctypes.c_uint * 1)(reference),
+            1,
+            (ctypes.c_int * 1)(1),
+            (ctypes.c_double * 1)(4.0),
+        )
+        host.step(0.0, 0.5)
+        assert abs(host["u"] - 3.0) < 1e-14
+        moved = host["i.x"]
+        assert abs(moved - (0.5 + 2.0 * 0.25)) < 0.13  # sampled inside: the first step is held
+        host["u"] = 0.0  # held again
+        host.step(0.5, 0.5)
+        assert abs(host["i.x"] - moved) < 0.4

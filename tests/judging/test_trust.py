@@ -1,0 +1,267 @@
+"""What is said about results, against closed forms; and what is never said."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.cli.main import main
+from upbeat.judging.comparing import Trials
+from upbeat.judging.trust import _horizon
+from upbeat.report.trust import describe
+
+FALL = up.Ode({"x": "-u"}, inputs=["u"], start={"x": 1.0}, solver=up.DormandPrince(rtol=1e-10, atol=1e-12))
+DECAY = up.Scenario(
+    {"tank": FALL, "valve": up.Function(inputs=["x"], outputs={"u": "2*x"})},
+    {"tank.u": "valve.u", "valve.x": "tank.x"},
+)
+"""x' = -2x, with an input that is held: exp(-2t) becomes (1 - 2H)^k."""
+
+
+@pytest.mark.parametrize("step", [0.1, 0.02, 0.004])
+def test_an_error_of_first_order_is_estimated_and_judged(step: float) -> None:
+    found = up.trust(DECAY, step=step, until=2.0)
+    signal = found["tank.x"]
+    k = np.arange(round(2.0 / step) + 1)
+    true = np.abs((1.0 - 2.0 * step) ** k - np.exp(-2.0 * step * k)).max()
+    assert signal.error == pytest.approx(true, rel=0.05)
+    assert signal.order == pytest.approx(1.0, abs=0.15)
+    assert signal.coupling > 100 * signal.solver
+    right = true / signal.scale <= 0.01
+    assert signal.verdict in ("undecided", "good" if right else "not good")
+    assert len(signal.band) == len(signal.time)
+    assert found.repeats
+    assert found.stability is not None
+    assert found.stability.verdict == "stable"
+
+
+def test_solvers_have_their_own_part() -> None:
+    coarse = up.Ode({"x": "-x"}, start={"x": 1.0}, solver=up.Euler(step=0.02))
+    found = up.trust(up.Scenario({"tank": coarse}), step=0.2, until=2.0)["tank.x"]
+    true = abs(0.98**50 - np.exp(-1.0)) / found.scale  # 0.43 %
+    assert found.relative == pytest.approx(true, rel=0.05)  # not three quarters of it
+    assert found.solver == pytest.approx(found.error, rel=0.01)
+    assert found.coupling < 1e-10
+
+
+def test_what_keeps_time_with_the_steps_is_not_good() -> None:
+    """Pulses that steps of H, H/2, H/4 and H/8 see in the same way: none of them is right."""
+    pulses = up.Function(outputs={"P": "1 if mod(time, 0.01) < 0.003 else 0"})
+    room = up.Ode({"T": "P - T"}, inputs=["P"])
+    scenario = up.Scenario({"pulses": pulses, "room": room}, {"room.P": "pulses.P"})
+    found = up.trust(scenario, step=0.08, until=2.0)
+    assert found["room.T"].verdict != "good"
+    assert any(one.aliased for one in found.inputs)
+    assert found.verdict != "good"
+
+
+class Noise:
+    """Somebody who throws dice."""
+
+    def __init__(self, *_: Any) -> None:
+        self.y = 0.0
+
+    def get(self, port: str) -> float:
+        return self.y
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        self.y = random.random()
+        return to
+
+
+def test_a_unit_that_is_not_deterministic_is_found() -> None:
+    noise = up.PythonUnit(Noise, outputs=["y"], sample_time=0.1)
+    room = up.Ode({"T": "P - T"}, inputs=["P"])
+    found = up.trust(up.Scenario({"noise": noise, "room": room}, {"room.P": "noise.y"}), step=0.1, until=1.0)
+    assert found.repeats is False
+    assert {signal.verdict for signal in found.signals.values()} == {"undecided"}
+    assert any("the same run again" in note for note in found.notes)
+    assert found.stability is not None
+    assert found.stability.verdict != "stable"
+
+
+def test_a_controller_without_a_rate_is_another_one_with_other_steps() -> None:
+    class Gain:
+        def __init__(self, *_: Any) -> None:
+            self.u = 0.0
+
+        def get(self, port: str) -> float:
+            return -self.u
+
+        def set(self, port: str, coefficients: Any) -> None:
+            self.u = coefficients[0]
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+    gain = up.PythonUnit(Gain, inputs={"u": 0.0}, outputs={"y": {"depends": []}})
+    room = up.Ode({"T": "P"}, inputs=["P"], start={"T": 1.0})
+    links = {"room.P": "gain.y", "gain.u": "room.T"}
+    found = up.trust(up.Scenario({"gain": gain, "room": room}, links), step=0.1, until=1.0)
+    assert found.verdict == "undecided"
+    assert "sample_time" in found.reason
+
+
+def test_a_run_changed_by_hand_cannot_be_repeated() -> None:
+    push = up.Scenario({"tank": FALL}, {"tank.u": "push"}, inputs={"push": 0.5})
+    with up.start(push, step=0.1, until=1.0) as run:
+        run.step()
+        run.set("push", 1.0)
+        trace = run.finish()
+    found = trace.trust()
+    assert found.verdict == "undecided"
+    assert any("by hand" in note for note in found.notes)
+    with pytest.raises(up.InvalidInput, match="upbeat trust FILE"):
+        up.Trace.from_arrays([0.0, 1.0], {"y": [0.0, 1.0]}).trust()
+    assert up.simulate(push, step=0.1, until=1.0).trust().verdict == "good"
+
+
+def test_a_budget_is_kept_and_told() -> None:
+    found = up.trust(DECAY, step=0.1, until=2.0, seconds=0.0)
+    assert found.verdict == "undecided"
+    assert any("not run" in run.failure for run in found.runs)
+
+
+def bouncing(pace: Any) -> up.Experiment:
+    ball = up.Ode({"x": "v", "v": "-9.81"}, start={"x": 1.0})
+    hit = {"when": "ball.x <= 0 and ball.v < 0", "then": {"ball.v": "-0.8*ball.v"}}
+    return up.experiment(up.Scenario({"ball": ball}, events={"hit": hit}), pace=pace, until=2.0)
+
+
+def test_events_late_missed_and_met() -> None:
+    late = up.trust(bouncing(up.Fixed(0.05)))
+    assert late.verdict != "good"
+    assert late.events[0].verdict == "not good"
+    assert late.events[0].shift > 0.01
+    met = up.trust(bouncing(up.LookAhead(0.05)))
+    assert met.events[0].verdict == "good"
+    assert met.events[0].predicted == met.events[0].count == 3
+    assert {signal.verdict for signal in met.signals.values()} == {"good"}
+
+
+def test_what_lies_between_late_events_is_not_called_good() -> None:
+    """A square wave that is late by more than the tolerance agrees wherever it can be compared."""
+    ramp = up.Ode({"x": "1 + 0*u"}, inputs=["u"])
+    relay = up.Ode({"q": "0"}, start={"q": 0.0})
+    switch = {"when": "ramp.x >= 0.505", "then": {"relay.q": "1"}}
+    scenario = up.Scenario({"ramp": ramp, "relay": relay}, {"ramp.u": "relay.q"}, events={"on": switch})
+    found = up.trust(scenario, pace=up.Fixed(0.2), until=1.0)
+    assert found["relay.q"].verdict != "good"
+    assert found.events[0].verdict == "not good"
+
+
+def test_energy_of_a_bond_that_units_of_measure_show() -> None:
+    """A mass on a spring: with held inputs the coupling creates energy, as each unit sees the other late."""
+    mass = up.Ode(
+        {"v": "F"},
+        inputs={"F": {"unit": "N"}},
+        outputs={"v": {"value": "v", "unit": "m/s"}},
+        start={"v": 1.0},
+    )
+    spring = up.Ode({"s": "v"}, inputs={"v": {"unit": "m/s"}}, outputs={"F": {"value": "-s", "unit": "N"}})
+    scenario = up.Scenario({"mass": mass, "spring": spring}, {"mass.F": "spring.F", "spring.v": "mass.v"})
+    found = up.trust(scenario, step=0.05, until=6.0)
+    (bond,) = found.energy
+    assert bond.recognised
+    trace = found.trace
+    assert trace is not None
+    gained = 0.5 * (trace["mass.v"][-1] ** 2 + trace["spring.F"][-1] ** 2) - 0.5
+    assert gained > 0.1
+    assert bond.created == pytest.approx(gained, rel=0.05)
+    assert len(bond.residual) == len(bond.time)
+    declared = up.trust(scenario, step=0.05, until=0.5, bonds=[("mass.v", "spring.F")]).energy
+    assert not declared[0].recognised
+    for coupling in (up.Jacobi(), up.GaussSeidel(("mass", "spring")), up.GaussSeidel(("spring", "mass"))):
+        for inputs in (up.Hold(), up.Linear()):
+            found = up.trust(scenario, step=0.05, until=6.0, coupling=coupling, inputs=inputs, seconds=0)
+            trace = found.trace
+            assert trace is not None
+            gained = 0.5 * (trace["mass.v"][-1] ** 2 + trace["spring.F"][-1] ** 2) - 0.5
+            assert found.energy[0].created == pytest.approx(gained, rel=0.1, abs=1e-4)
+    with pytest.raises(up.InvalidInput, match="no output that an input takes"):
+        up.trust(scenario, step=0.05, until=0.5, bonds=[("mass.v", "spring.x")])
+
+
+def test_a_horizon_is_for_chaos_only() -> None:
+    t = np.linspace(0.0, 20.0, 401)
+    good = np.ones(len(t), dtype=bool)
+    chaos = [np.minimum(1e-4 * 0.5**k * np.exp(1.2 * t), 0.6) for k in range(3)]
+    found = _horizon(t, chaos, good, 1.0)
+    assert found == pytest.approx(np.log(1e3) / 1.2, abs=0.1)
+    phase = [0.02 * 0.5**k * t for k in range(3)]  # a frequency that is a little wrong
+    assert _horizon(t, phase, good, 1.0) is None
+    unstable = [1e-3 * np.exp(2.0 * t), 1e-4 * np.exp(t), 1e-5 * np.ones(len(t))]
+    assert _horizon(t, unstable, good, 1.0) is None
+
+
+def test_the_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "decay.toml"
+    file.write_text(
+        '[units.tank]\nkind = "ode"\ninputs = ["u"]\nstart = { x = 1.0 }\nstates = { x = "-u" }\n'
+        '[units.valve]\nkind = "function"\ninputs = ["x"]\noutputs = { u = "2*x" }\n'
+        '[connections]\n"tank.u" = "valve.u"\n"valve.x" = "tank.x"\n'
+        "[master]\nstep = 0.05\n[run]\nuntil = 1.0\n"
+    )
+    assert main(["trust", str(file), "--quiet"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("NOT GOOD: ")
+    assert "tank.x" in text.splitlines()[4]
+    assert main(["trust", str(file), "--json", "--tolerance", "0.2"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["verdict"] == "good"
+    assert {one["name"] for one in data["signals"]} == {"tank.x", "valve.u"}
+    assert main(["run", str(file), "--json", "--trust", "0.2"]) == 0
+    assert json.loads(capsys.readouterr().out)["trust"]["verdict"] == "good"
+    assert main(["trust", str(file), "--bond", "tank.x"]) == 3
+
+
+def test_what_it_says_is_text_and_data() -> None:
+    found = up.trust(DECAY, step=0.1, until=1.0)
+    assert str(found).startswith("Not good: ")
+    assert describe(found).splitlines()[0].startswith("NOT GOOD")
+    json.dumps(found.as_json(), allow_nan=False)
+    for wrong in ({"tolerance": 0.0}, {"tolerance": "1 %"}, {"seconds": -1}, {"progress": 3}):
+        with pytest.raises(up.InvalidInput):
+            up.trust(DECAY, step=0.1, until=1.0, **wrong)  # type: ignore[arg-type]
+
+
+def test_where_time_is_short_longer_steps_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing may take twice as long as the run itself, steps of 2H, H and H/2 have to do."""
+    plain = up.Scenario(
+        {
+            "tank": up.PythonOde(lambda t, x, u, p: [-u.u], states={"x": 1.0}, inputs=["u"], outputs=["x"]),
+            "valve": up.Function(inputs=["x"], outputs={"u": "2*x"}),
+        },
+        {"tank.u": "valve.u", "valve.x": "tank.x"},
+    )
+    monkeypatch.setattr(Trials, "left", property(lambda self: 2.0))
+    monkeypatch.setattr(Trials, "cost", lambda self, change: 1.0 / change.step)
+    found = up.trust(plain, step=0.02, until=2.0)
+    signal = found["tank.x"]
+    k = np.arange(101)
+    true = np.abs(0.96**k - np.exp(-0.04 * k)).max()
+    assert any(run.change.startswith("steps × 2") and not run.failure for run in found.runs)
+    assert not any(run.change.startswith("steps / 4") and not run.failure for run in found.runs)
+    assert signal.error == pytest.approx(true, rel=0.1)
+    assert any("not run" in note for note in found.notes)
+
+
+def test_from_event_to_event_there_are_no_steps_to_be_wrong() -> None:
+    light = up.StateMachine(
+        outputs={"on": "1 if state == 'on' else 0", "lamp": {"event": True}},
+        initial="off",
+        states=["off", "on"],
+        transitions=[
+            {"from": "off", "to": "on", "after": 1.0, "emit": {"lamp": True}},
+            {"from": "on", "to": "off", "after": 0.5},
+        ],
+    )
+    found = up.trust(up.Scenario({"light": light}), until=10.0)
+    assert found.verdict == "good"
+    assert {event.verdict for event in found.events} == {"good"}
+    assert [unit.unit for unit in found.solvers] == ["light"]
