@@ -133,7 +133,7 @@ docs-serve: .venv/.checkers  ## Show the documentation while it is being written
 define native-tests
 	@mkdir -p build; if [ -z "$(CXX_FOUND)" ]; then echo "no C++ compiler: the core's tests ($(1)) are left out"; else \
 	$(BIN)/cmake -S . -B build/native-$(1) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-		-DUPBEAT_TESTS=ON -DUPBEAT_MODULE=OFF $(2) >build/native-$(1).log \
+		-DUPBEAT_TESTS=ON -DUPBEAT_MODULE=OFF -DUPBEAT_FMU=OFF $(2) >build/native-$(1).log \
 		|| { cat build/native-$(1).log; exit 1; }; \
 	$(BIN)/cmake --build build/native-$(1) -j $(JOBS) >>build/native-$(1).log || { cat build/native-$(1).log; exit 1; }; \
 	$(BIN)/ctest --test-dir build/native-$(1) --output-on-failure --no-tests=error; fi

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000_000)
     parser.add_argument("--without-gpu", action="store_true")
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr
     cores = os.cpu_count() or 1
     told: dict[str, Any] = {"runs": options.runs, "cores": cores}
     misses: list[str] = []
@@ -232,11 +235,10 @@ def main() -> None:
         "no SIMD over runs: all cores make them one after the other (all_cores_compiled_runs_per_s)"
     )
     told["known_misses"] = misses
-    if not options.json:
-        for name, value in told.items():
-            print(f"{name:40} {value}")
-    else:
-        print(json.dumps(told))
+    for name, value in told.items():
+        print(f"{name:40} {value}")
+    if options.json:
+        print(json.dumps(told), file=sys.__stdout__)
 
 
 if __name__ == "__main__":

@@ -473,7 +473,7 @@ def test_inputs_of_one_formula_with_different_courses() -> None:
     def ends(**ports: str) -> float:
         given = {f"m.{name}": course for name, course in ports.items()}
         (warned,) = up.experiment(scenario, step=0.1, until=1.0, ports=given).remarks
-        assert "follow different courses" in warned
+        assert "have different approximations" in warned
         return float(both(scenario, pace=0.1, until=1.0, ports=given)["m.x"][-1])
 
     times = 0.1 * np.arange(10)

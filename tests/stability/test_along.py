@@ -89,7 +89,7 @@ def test_following_a_run_has_a_budget() -> None:
 def test_what_is_too_large_is_refused_before_it_takes_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followed, "LARGEST", 3)
     units = {f"u{i}": up.Ode({"x": "-x"}, start={"x": 1.0}) for i in range(4)}
-    with pytest.raises(up.InvalidInput, match="4 entries, and 3 are the most"):
+    with pytest.raises(up.InvalidInput, match="4 entries, and at most 3 are allowed"):
         up.stability_of(up.Scenario(units=units), pace=0.1)
 
 
@@ -99,7 +99,9 @@ def test_too_many_registers_are_refused_before_anything_is_built(monkeypatch: py
     unit = up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"])
     links = {f"u{i}.u": f"u{(i + 1) % 8}.x" for i in range(8)}
     scenario = up.Scenario(units={f"u{i}": unit for i in range(8)}, connections=links)
-    with pytest.raises(up.InvalidInput, match="8 entries besides the states of units, and 5 are the most"):
+    with pytest.raises(
+        up.InvalidInput, match="8 entries besides the states of units, and at most 5 are allowed"
+    ):
         up.stability_of(scenario, pace=0.1)
 
 

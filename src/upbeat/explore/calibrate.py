@@ -119,8 +119,8 @@ def calibrate(
     )
     best = low + told.x * scale
     final = model(best[None, :])[0]
-    derivative = model.jacobian(best, steps, low, high)
-    return _judged(names, best, low, high, final, derivative, told, model, sigma is not None)
+    found = _Found(best, final, model.jacobian(best, steps, low, high), told)
+    return _judged(found, model, low, high, known=sigma is not None)
 
 
 def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[Measured]:
@@ -280,18 +280,22 @@ def _steps(model: _Model, at: Floats, low: Floats, high: Floats, first: Floats) 
     return chosen
 
 
-def _judged(
-    names: list[str],
-    best: Floats,
-    low: Floats,
-    high: Floats,
-    final: Floats,
-    derivative: Floats,
-    told: Any,
-    model: _Model,
-    known: bool,
-) -> Calibration:
-    """How well the parameters are known: by the derivatives of residuals at the best point."""
+class _Found(NamedTuple):
+    """Where a search ended."""
+
+    best: Floats
+    residuals: Floats
+    derivative: Floats
+    """Of the residuals, by the parameters."""
+    search: Any
+    """What SciPy says of it."""
+
+
+def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: bool) -> Calibration:
+    """How well the parameters are known: by the derivatives of residuals at the best point. `known`: how
+    large the noise is."""
+    best, final, derivative, told = found
+    names = model.names
     stats = need("scipy.stats", "explore", "confidence intervals")
     count = int(np.count_nonzero(np.isfinite(final)))
     free = max(count - len(best), 1)

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -567,7 +567,7 @@ def conditions(evidence: Evidence) -> tuple[tuple[Condition, ...], tuple[Happeni
         clock = _clock(evidence, left)
         if clock is not None and (one is None or clock[4] > one.odds):
             period, offset, places, silent, odds = clock
-            made.append(_as_clock(evidence, places, period, offset, silent, odds, total, names))
+            made.append(_as_clock(evidence, places, _Clock(period, offset, silent, odds), total, names))
             left -= set(places)
         elif one is not None:
             made.append(_as_condition(evidence, one, total, names))
@@ -602,10 +602,20 @@ def _as_condition(evidence: Evidence, one: _Candidate, total: int, names: set[st
     )  # fmt: skip
 
 
+class _Clock(NamedTuple):
+    """Times that some happenings have in common."""
+
+    period: float
+    offset: float
+    silent: int
+    """How often it was due and nothing happened."""
+    odds: float
+
+
 def _as_clock(
-    evidence: Evidence, places: Sequence[int], period: float, offset: float, silent: int, odds: float, total:
-    int, names: set[str],
-) -> Condition:  # fmt: skip
+    evidence: Evidence, places: Sequence[int], clock: _Clock, total: int, names: set[str]
+) -> Condition:
+    period, offset, silent, odds = clock
     found = [evidence.found[place] for place in places]
     span = max(len(found), 2)
     every = float(shortest(period, evidence.step / span))
