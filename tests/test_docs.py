@@ -34,7 +34,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
 _SKIPPED = re.compile(r"<!-- not run: \S[^\n]*-->\s*\Z")
 _FILE = re.compile(r"# ([\w.-]+\.toml)\n")
-_FMU = re.compile(r"(?<=[ =])\w+\.fmu\b")
+_FMU = re.compile(r"(?<=[ =])(?<!--fmu )\w+\.fmu\b")  # not those that a page exports
 
 
 @dataclass(frozen=True)
