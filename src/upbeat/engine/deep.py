@@ -211,10 +211,14 @@ def _distance(some: Sequence[Value], others: Sequence[Value]) -> float:
     """How far values are apart: 0 only if they are the same, NaN included."""
     if repr(some) == repr(others):
         return 0.0
-    if not all(isinstance(value, float) for value in (*some, *others)):
-        return inf
-    apart = [abs(a - b) for a, b in zip(some, others, strict=True) if repr(a) != repr(b)]
-    return inf if any(isnan(one) for one in apart) else max(apart)
+    apart = 0.0
+    for one, other in zip(some, others, strict=True):
+        if repr(one) == repr(other):
+            continue
+        if not (isinstance(one, float) and isinstance(other, float)) or isnan(one - other):
+            return inf
+        apart = max(apart, abs(one - other))
+    return apart
 
 
 def _signal(port: Port, values: Sequence[Value]) -> Signal:
