@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import re
+import resource
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -346,3 +348,76 @@ def test_inputs_may_move_within_a_step(export: Made) -> None:
         host["u"] = 0.0  # held again
         host.step(0.5, 0.5)
         assert abs(host["i.x"] - moved) < 0.4
+
+
+@needs_native
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_host_that_loads_and_unloads_it_gets_its_memory_back(export: Made) -> None:
+    path = export(ball(), kind="core")
+    folder = fmpy.extract(str(path))
+    about = fmpy.read_model_description(folder)
+
+    def life() -> None:
+        fmu = FMU2Slave(
+            guid=about.guid,
+            unzipDirectory=folder,
+            modelIdentifier=about.coSimulation.modelIdentifier,
+            instanceName="one",
+        )
+        fmu.instantiate()
+        fmu.setupExperiment(startTime=0.0)
+        fmu.enterInitializationMode()
+        fmu.exitInitializationMode()
+        fmu.doStep(currentCommunicationPoint=0.0, communicationStepSize=1.0)
+        fmu.terminate()
+        fmu.freeInstance()  # and its library
+
+    def pages() -> int:
+        gc.collect()
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    for _ in range(20):
+        life()
+    before = pages()
+    for _ in range(100):
+        life()
+    assert (pages() - before) * resource.getpagesize() < 1e6
+
+
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_names_that_c_knows_are_no_trouble(export: Made, fmi: int) -> None:
+    unit = up.Ode({"double": "-double"}, start={"double": 1.0}, solver="rk4")
+    scenario = up.Scenario({"while": unit}, name='1st "model" */ für <&>')
+    path = export(up.experiment(scenario, step=0.1, until=1.0), fmi)
+    found = fmpy.simulate_fmu(str(path), stop_time=1.0, output_interval=0.5)
+    assert abs(found["while.double"][-1] - np.exp(-1.0)) < 1e-6
+
+
+def test_units_in_python_are_refused_by_name(tmp_path: Path) -> None:
+    clock = up.PythonFunction(lambda t, u, p: t, outputs=["y"])
+    made = up.experiment(up.Scenario({"clock": clock}), step=0.1, until=1.0)
+    with pytest.raises(up.InvalidInput, match="'clock'"):
+        up.export_fmu(made, tmp_path / "clock.fmu")
+    assert not (tmp_path / "clock.fmu").exists()
+
+
+def test_without_a_compiler_there_is_no_library_and_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    done = up.export_fmu(ball(), tmp_path / "ball.fmu")
+    assert not done.library
+    assert any("compiler" in note for note in done.notes)
+    with zipfile.ZipFile(tmp_path / "ball.fmu") as archive:
+        assert not [name for name in archive.namelist() if name.startswith("binaries/")]
+
+
+def test_files_of_others_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mine.fmu"
+    path.write_bytes(b"precious")
+    with pytest.raises(up.FileProblem, match=r"mine\.fmu"):
+        up.export_fmu(ball(), path)
+    assert path.read_bytes() == b"precious"
+    with pytest.raises(up.FileProblem, match="is a folder"):
+        up.export_fmu(ball(), tmp_path)

@@ -55,7 +55,7 @@ def compiler() -> list[str]:
         if shutil.which(given[0]) is None:
             raise InvalidInput(
                 f"the environment variable CC names the C compiler '{given[0]}', which is not there: correct it, or "
-                "unset it to use cc, gcc or clang."
+                "unset it to use cc, gcc or clang"
             )
         return given
     for name in ("cc", "gcc", "clang"):
@@ -65,10 +65,7 @@ def compiler() -> list[str]:
         "darwin": "xcode-select --install",
         "win32": "install one and set the environment variable CC to its command",
     }.get(sys.platform, "apt install gcc, or dnf install gcc")
-    raise InvalidInput(
-        "the compiled engine needs a C compiler, and there is neither cc nor gcc nor clang on the path: "
-        f"{install}. Without one, use --engine native or --engine interpret."
-    )
+    raise InvalidInput(f"there is no C compiler, neither cc nor gcc nor clang on the path: {install}")
 
 
 @cache
@@ -83,7 +80,12 @@ def library(source: str, more: Sequence[str] = ()) -> ctypes.CDLL:
     Two processes that compile the same one at once do not disturb each other: the last one's file stays. A folder
     that cannot be written is told once, and then every process compiles for itself.
     """
-    command = compiler()
+    try:
+        command = compiler()
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"the compiled engine needs a C compiler: {error}. Without one, use --engine native or --engine interpret."
+        ) from None
     flags = ["-std=c99", _level(source.count("\n")), "-fPIC", "-shared", "-Werror=implicit", *_SAFE, *more]
     key = "\0".join([source, *command, _version(tuple(command)), *flags])
     name = f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}.so"

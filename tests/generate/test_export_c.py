@@ -1,0 +1,67 @@
+"""Scenarios as C for embedded targets: built by their own Makefile, run, and compared with our own runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.generate import compiling
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+try:
+    compiling.compiler()
+except up.InvalidInput:
+    pytest.skip("there is no C compiler", allow_module_level=True)
+
+
+def built(folder: Path) -> tuple[np.ndarray, str]:
+    """Rows of numbers that the program prints, and what it says beside."""
+    subprocess.run(["make", "-C", folder, "CFLAGS=-O0"], check=True, capture_output=True)
+    program = next(
+        file for file in folder.iterdir() if file.is_file() and not file.suffix and file.name != "Makefile"
+    )
+    done = subprocess.run([program], check=True, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    return np.array([[float(cell) for cell in line.split(",")] for line in lines[1:]]), done.stderr
+
+
+@pytest.mark.parametrize(("single", "near"), [(False, 1e-8), (True, 1e-5)])  # nine digits are printed
+def test_the_program_prints_the_numbers_of_our_run(tmp_path: Path, single: bool, near: float) -> None:
+    made = up.load(EXAMPLES / "coupled_masses.toml")
+    done = up.export_c(made, tmp_path / "c", single=single)
+    rows, said = built(tmp_path / "c")
+    trace = made.run()
+    assert np.max(np.abs(rows[:, 1] - trace["stretch"])) < near
+    assert f"memory of one instance: {done.memory} bytes" in said
+
+
+def test_events_are_met_as_here(tmp_path: Path) -> None:
+    made = up.load(EXAMPLES / "two_mass" / "lookahead.toml")
+    up.export_c(made, tmp_path / "c")
+    rows, _ = built(tmp_path / "c")
+    header = (tmp_path / "c" / "main.c").read_text()
+    column = re.search(r'printf\("(time,[^\\]*)', header)
+    assert column is not None
+    at = column[1].split(",").index("upper.x")
+    trace = up.simulate(made.scenario.monolith("dormand_prince"), step=0.08, until=20.0)
+    assert abs(rows[-1, at] - trace["upper.x"][-1]) < 1e-3
+
+
+def test_there_is_neither_a_heap_nor_a_global(tmp_path: Path) -> None:
+    up.export_c(up.load(EXAMPLES / "two_mass" / "lookahead.toml"), tmp_path / "c", name="masses")
+    subprocess.run(
+        ["make", "-C", tmp_path / "c", "masses.o", "CFLAGS=-O0 -fno-pic"], check=True, capture_output=True
+    )
+    done = subprocess.run(["nm", tmp_path / "c" / "masses.o"], check=True, capture_output=True, text=True)
+    symbols = [line.split() for line in done.stdout.splitlines()]
+    asked = {line[-1] for line in symbols if line[-2] == "U"}
+    written = {line[-1] for line in symbols if line[-2] in "BbDdC"}
+    assert not asked & {"malloc", "calloc", "realloc", "free", "alloca"}
+    assert "fabs" in asked or "sqrt" in asked  # so that nm has shown what is asked for
+    assert not written
