@@ -177,3 +177,30 @@ def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(cluster: A
 def test_a_cluster_that_is_not_there() -> None:
     with pytest.raises(up.InvalidInput, match=r"no scheduler of Dask answers at 'tcp://127\.0\.0\.1:1'"):
         study().run("tcp://127.0.0.1:1")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_that_kills_every_worker_it_meets_is_a_row_on_a_cluster() -> None:
+    distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
+    # One worker, which is restarted: what was scattered to workers would be lost with it.
+    settings = {"distributed.scheduler.allowed-failures": 0}
+    with (
+        dask.config.set(settings),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            worker_dashboard_address=None,
+        ) as one,
+    ):
+        found = study(vary={"a.x": [1.0, 2.0, 3.0, 4.0]}, outputs={"end": kills}, samples=None)
+        results = found.run(one.scheduler_address)
+    assert results["reason"].tolist() == [
+        "",
+        "",
+        "the process died in this run: a unit crashed, or it was killed",
+        "",
+    ]
+    assert np.isfinite(results["end"]).tolist() == [True, True, False, True]

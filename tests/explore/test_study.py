@@ -192,6 +192,36 @@ def test_a_store_of_another_study_is_left_alone(file: Path, tmp_path: Path) -> N
         replace(study, out=tmp_path / "no" / "a.zarr").run("here")
 
 
+def test_a_store_is_of_other_code_too(tmp_path: Path) -> None:
+    def study(factor: float, output: Any = "final(p.y)", step: float = 0.1, k: float = 1.0) -> up.Study:
+        def gain(t: float, u: Any, p: Any) -> float:
+            return factor * t
+
+        p = up.PythonFunction(gain, outputs=["y"])
+        made = up.experiment(up.Scenario({"p": p, "o": up.Ode({"x": f"-{k}*x"})}), step=step, until=1.0)
+        return up.Study(made, {"o.x": [1.0, 2.0]}, {"end": output}, out=tmp_path / "a.zarr")
+
+    def last(trace: up.Trace) -> float:
+        return float(trace["p.y"][-1])
+
+    def twice(trace: up.Trace) -> float:
+        return 2.0 * float(trace["p.y"][-1])
+
+    assert study(1.0).run("here")["end"].tolist() == [1.0, 1.0]
+    study(1.0).run("here")
+    for other, said in (
+        (study(2.0), "other units"),
+        (study(1.0, step=0.05), "another pace"),
+        (study(1.0, k=2.0), "other units"),
+        (study(1.0, last), "outputs"),
+    ):
+        with pytest.raises(up.FileProblem, match=said):
+            other.run("here")
+    study(1.0, last).run("here", force=True)
+    with pytest.raises(up.FileProblem, match="outputs"):
+        study(1.0, twice).run("here")
+
+
 def test_two_studies_do_not_write_to_one_store(file: Path, tmp_path: Path) -> None:
     study = replace(up.Study.load(file), out=tmp_path / "a.zarr")
     kept = stores.Store(tmp_path / "a.zarr", study.layout, study.fingerprint())
@@ -241,6 +271,34 @@ def test_results_as_files(file: Path, tmp_path: Path) -> None:
 def changed(text: str, by: str) -> str:
     assert text in FILE
     return FILE.replace(text, by)
+
+
+def test_a_store_can_be_saved_as_anything(file: Path, tmp_path: Path) -> None:
+    study = replace(up.Study.load(file), out=tmp_path / "a.zarr")
+    stored, kept = study.run("here"), replace(study, out=None).run("here")
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
+    for number, results in enumerate((stored, kept)):
+        for suffix in (".csv", ".parquet"):
+            results.save(tmp_path / f"{number}{suffix}")
+    assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
+    assert arrow.read_table(tmp_path / "0.parquet") == arrow.read_table(tmp_path / "1.parquet")
+    assert arrow.read_table(tmp_path / "0.parquet").to_pydict()["travel"] == kept["travel"].tolist()
+    pandas.testing.assert_frame_equal(stored.to_pandas(), kept.to_pandas())
+
+
+def test_properties_are_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "car.toml"
+    text = FILE.replace("[study]", '[properties]\nlow = "always(car.z < 0.15)"\n[study]')
+    path.write_text(text + 'low = "robustness(low)"\n')
+    results = up.Study.load(path).run("here")
+    assert results["low"].tolist() == [0.15 - 0.1] * 12  # it falls from its start
+    study = up.Study.load(path)
+    early = replace(study, outputs={"early": up.Property("eventually[0, 0.2](car.z < 0)")}).run("here")
+    expected = [-study.single(k).run()["car.z"][:21].min() for k in range(12)]
+    assert early["early"].tolist() == pytest.approx(expected, abs=1e-12)
+    path.write_text(text + 'low = "robustness(lo)"\n')
+    with pytest.raises(up.ScenarioError, match=r"no property 'lo'.*Did you mean 'low'"):
+        up.Study.load(path)
 
 
 @pytest.mark.parametrize(

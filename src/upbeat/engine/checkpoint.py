@@ -19,7 +19,7 @@ from dataclasses import field, fields, is_dataclass
 from math import inf
 from numbers import Real
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,9 +200,11 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Digest:
-    """Digests objects; one that is shared is looked at once."""
+    """Digests objects; one that is shared is looked at once. With `code`, functions are what they
+    do; without, their names."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, code: bool = False) -> None:
+        self._code = code
         self._known: dict[int, tuple[object, bytes]] = {}
 
     def of(self, item: Any) -> bytes:
@@ -219,8 +221,25 @@ class Digest:
                 return [type(item).__name__.encode(), repr(item).encode()]
             case enum.Enum():
                 return [b"enum", type(item).__qualname__.encode(), item.name.encode()]
+            case FunctionType() if self._code:
+                self._known[id(item)] = item, b"itself"  # which a function may well use
+                inside = [_inside(cell) for cell in item.__closure__ or ()]
+                return [
+                    b"code",
+                    *map(self.of, (item.__code__, item.__defaults__, item.__kwdefaults__, inside)),
+                ]
+            case MethodType() if self._code:
+                return [b"method", self.of(item.__func__), self.of(item.__self__)]
+            case CodeType():
+                return [
+                    b"code",
+                    item.co_code,
+                    *map(self.of, (item.co_consts, item.co_names, item.co_varnames)),
+                ]
             case type() | FunctionType() | BuiltinFunctionType() | MethodType():
                 return [b"code", f"{item.__module__}.{item.__qualname__}".encode()]
+            case np.ndarray() if item.dtype == object:  # whose bytes are addresses
+                return [b"array", str(item.shape).encode(), self.of(item.tolist())]
             case np.ndarray():
                 return [b"array", str(item.dtype).encode(), str(item.shape).encode(), item.tobytes()]
             case Mapping():
@@ -240,9 +259,16 @@ class Digest:
         return [name, _ADDRESS.sub("", repr(item)).encode()]
 
 
-def digests(**parts: Any) -> dict[str, str]:
+def _inside(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing yet
+        return None
+
+
+def digests(*, code: bool = False, **parts: Any) -> dict[str, str]:
     """The digest of each part, as text."""
-    digest = Digest()
+    digest = Digest(code=code)
     return {name: digest.of(part).hex() for name, part in parts.items()}
 
 

@@ -43,11 +43,13 @@ PARTS = {
 """What fingerprints tell apart."""
 
 
-def fingerprints(experiment: Experiment) -> dict[str, str]:
-    """What the rest of a run depends on, besides its state. Not the engine: both give the same bits."""
+def fingerprints(experiment: Experiment, *, code: bool = False) -> dict[str, str]:
+    """What the rest of a run depends on, besides its state. Not the engine: both give the same bits. With
+    `code` also on what functions do, which may have been mended since a checkpoint was made."""
     plan = experiment.plan
     record = (experiment.record, experiment.every, *(() if experiment.jumps else ("no jumps",)))
     return digests(
+        code=code,
         units=plan.scenario.units,
         program=plan.program,
         pace=plan.pace,

@@ -11,10 +11,12 @@ import io
 import os
 import pickle
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +24,7 @@ import numpy as np
 
 from upbeat.core.abilities import Ability
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import InvalidInput, MissingExtra
+from upbeat.core.errors import InvalidInput, MissingExtra, UpbeatError
 from upbeat.core.records import dataclass
 from upbeat.explore.sampling import Column
 from upbeat.explore.work import Answers, Status, Work
@@ -238,25 +240,14 @@ class Futures:
                 self._executor = self._renewed()  # type: ignore[misc]
 
     def _one_by_one(self, work: Work, sent: Parcel | None, job: Job) -> Answers:
-        """A chunk that was under way when a process died, in halves: the run that takes its process along is
-        a row with that reason, and the others have their results."""
+        """A chunk that was under way when a process died: the run that takes its process along is a row with
+        that reason, and the others have their results."""
         try:
             return self._submit(work, sent, job.columns).result()
         except BrokenExecutor:
             assert self._renewed is not None
             self._executor = self._renewed()
-        count = len(next(iter(job.columns.values())))
-        if count == 1:
-            lost = Answers.empty(1, len(work.outputs), len(work.grid), len(work.signals), work.events)
-            lost.status[0] = Status.FAILED
-            lost.reasons[0] = "the process died in this run: a unit crashed, or it was killed"
-            return lost
-        half = count // 2
-        parts = [
-            self._one_by_one(work, sent, Job(job.number, {k: c[rows] for k, c in job.columns.items()}))
-            for rows in (slice(0, half), slice(half, count))
-        ]
-        return joined(parts)
+        return _in_parts(work, job, partial(self._one_by_one, work, sent))
 
     def close(self) -> None:
         if self._own:
@@ -316,34 +307,92 @@ class Cluster:
         """The work is sent once to every worker, the values with each chunk."""
         from distributed import as_completed
 
-        sent = self._client.scatter(parcel(work, files=True), broadcast=True, hash=False)
+        sent = self._sent(parcel(work, files=True))
         coming = as_completed(loop=self._client.loop)
-        numbers: dict[Any, int] = {}
-        under_way = 0
+        running: dict[Any, Job] = {}
+        suspects: list[Job] = []
 
         def more() -> None:
-            nonlocal under_way
-            while under_way < 2 * self.workers and (job := next(jobs, None)) is not None:
-                # Workers that die take chunks along that are not to blame: a few of them may.
-                future = self._client.submit(run_parcel, sent, job.columns, pure=False, retries=5)
-                numbers[future.key] = job.number
+            while len(running) < 2 * self.workers and (job := next(jobs, None)) is not None:
+                future = self._client.submit(run_parcel, sent, job.columns, pure=False)
+                running[future.key] = job
                 coming.add(future)
-                under_way += 1
 
         more()
-        while under_way:
+        while running:
             future = next(coming)
-            under_way -= 1
-            answers = future.result()
-            number = numbers.pop(future.key)
-            future.release()
+            job = running.pop(future.key)
+            answers = _answers_of(future)
             self.workers = max(1, sum(self._client.nthreads().values()))
             more()
-            yield number, answers
+            if answers is None:
+                suspects.append(job)
+            else:
+                yield job.number, answers
+        for job in suspects:
+            yield job.number, self._one_by_one(work, sent, job)
+
+    def _sent(self, given: Parcel) -> Any:
+        """The parcel as a result that the scheduler can have made again: data that are scattered are lost
+        with the last worker that has them."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of Dask, about its size: it is sent once
+            return self._client.submit(_itself, given, pure=False)
+
+    def _one_by_one(self, work: Work, sent: Any, job: Job) -> Answers:
+        """A chunk with which several workers have died, by itself. Those that were under way at the
+        same time are not to blame, and have their results."""
+        answers = _answers_of(self._client.submit(run_parcel, sent, job.columns, pure=False))
+        return answers if answers is not None else _in_parts(work, job, partial(self._one_by_one, work, sent))
 
     def close(self) -> None:
         if self._own:
             self._client.close()
+
+
+def _itself(given: Parcel) -> Parcel:
+    return given
+
+
+def _answers_of(future: Any) -> Answers | None:
+    """What a worker has answered; None: one worker after the other died with it."""
+    from distributed import CancelledError
+    from distributed.scheduler import KilledWorker
+
+    try:
+        found: Answers = future.result()
+    except KilledWorker:
+        return None
+    except CancelledError as error:
+        raise UpbeatError(
+            f"the scheduler of Dask has given up the study or is gone ({error}): start it again, and "
+            "run the study again; with out it goes on with what is there"
+        ) from None
+    finally:
+        future.release()
+    return found
+
+
+def _in_parts(work: Work, job: Job, again: Callable[[Job], Answers]) -> Answers:
+    """A chunk that has taken its process along, part by part: one run that does so is a row with that
+    reason. Sixteen parts, since a process that dies is dearer than many chunks."""
+    count = len(next(iter(job.columns.values())))
+    if count == 1:
+        lost = Answers.empty(1, len(work.outputs), len(work.grid), len(work.signals), work.events)
+        lost.status[0] = Status.FAILED
+        lost.reasons[0] = "the process died in this run: a unit crashed, or it was killed"
+        return lost
+    return joined([again(part) for part in parted(job, 16)])
+
+
+def parted(job: Job, count: int) -> list[Job]:
+    """A chunk as that many parts, or as many as it has runs."""
+    total = len(next(iter(job.columns.values())))
+    ends = np.linspace(0, total, min(count, total) + 1).astype(int).tolist()
+    return [
+        Job(number, {key: column[first:last] for key, column in job.columns.items()})
+        for number, (first, last) in enumerate(pairwise(ends))
+    ]
 
 
 def cluster(address: str) -> Cluster:

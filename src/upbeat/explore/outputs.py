@@ -4,18 +4,17 @@
     travel = "maximum(abs(car.z - wheel.z))"    an expression over signals inside, over statistics outside
     settled = "last(abs(car.z) > 0.01)"         when a condition last held
     hits = "count(bump)"                        how often an event fired; first(bump), last(bump): when
+    safe = "robustness(gap)"                    by how much the run has a property of its scenario
 
 The same outputs come from the native core while it runs (`Question`), and from a trace
-(`Question.of_trace`), to the bit.
-Python functions of the trace are outputs, too, and so is every object that can be called with one: this is
-where
-properties of runs fit in.
+(`Question.of_trace`), to the bit. Python functions of the trace are outputs, too, and so are properties:
+these runs are made one by one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from math import nan
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.native.ensemble import Asked, Floats, Told, What
 from upbeat.master.program import Program
+from upbeat.properties.robustness import Property
 from upbeat.trace.trace import Trace
 
 OfTrace = Callable[[Trace], float]
@@ -66,6 +66,33 @@ _SIGNALS = {"initial": What.INITIAL, "final": What.FINAL, "minimum": What.MINIMU
             "mean": What.INTEGRAL, "rms": What.INTEGRAL, "integral": What.INTEGRAL,
             "first": What.FIRST, "last": What.LAST}  # fmt: skip
 _EVENTS = {"count": What.COUNT, "first": What.FIRST_EVENT, "last": What.LAST_EVENT}
+
+
+class OfProperty(NamedTuple):
+    """By how much a run has a property: its robustness, and no number where the run leaves it undecided."""
+
+    of: str | Property
+    """The name of one of the scenario, or any other one."""
+
+    def __call__(self, trace: Trace) -> float:
+        """Judge a run."""
+        return (trace.properties[self.of] if isinstance(self.of, str) else self.of.on(trace)).value
+
+
+_PROPERTY = re.compile(r"\s*robustness\s*\(\s*(`?)([^`()]+?)\1\s*\)\s*\Z")
+
+
+def of_property(given: object, known: Collection[str]) -> OfProperty | None:
+    """The property that an output is, if it is one; `known` are the names of those of the scenario."""
+    if isinstance(given, Property):
+        return OfProperty(given)
+    found = _PROPERTY.match(given) if isinstance(given, str) else None
+    if found is None:
+        return None
+    if found[2] not in known:
+        hint = suggest(found[2], known, "properties") if known else "Write it into [properties]."
+        raise InvalidInput(f"'{given}': the scenario has no property '{found[2]}'. {hint}")
+    return OfProperty(found[2])
 
 
 class Part(NamedTuple):
@@ -100,7 +127,7 @@ def formula(text: str) -> Formula:
         at = close + 1
     pieces.append(text[at:])
     if not parts:
-        known = ", ".join(f"{name}()" for name in STATISTICS)
+        known = ", ".join(f"{name}()" for name in (*STATISTICS, "robustness"))
         raise InvalidInput(
             f"'{text}' is a signal, and an output is one number for each run: say which one, as in "
             f"final({text.strip()}) or "

@@ -8,6 +8,7 @@ for each chunk that is complete; what it does not have is done again. It goes wh
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -356,6 +357,17 @@ def read_study(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "study" in found and "chunk" in found else None
 
 
+_WORDS = {
+    "units": "other units, or other values of theirs",
+    "program": "other connections, or another master",
+    "pace": "another pace",
+    "span": "another start or stop time",
+    "inputs": "other input signals",
+    "values": "other values of what varies",
+}
+"""What is said of parts that only their digests tell apart."""
+
+
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """In what two studies differ, in words."""
     found = []
@@ -363,11 +375,12 @@ def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]
         if there.get(name) == here.get(name):
             continue
         shown = [_short(one.get(name)) for one in (there, here)]
-        found.append(
-            f"its {name} {_is(name)} {shown[0]}, here {shown[1]}"
-            if shown[0] != shown[1]
-            else f"another {name}"
-        )
+        if name in _WORDS:
+            found.append(_WORDS[name])
+        elif shown[0] != shown[1]:
+            found.append(f"its {name} {_is(name)} {shown[0]}, here {shown[1]}")
+        else:
+            found.append(f"other {name}")
     return found
 
 
@@ -433,7 +446,12 @@ class Results:
             raise InvalidInput(f"the study has no '{name}'. {suggest(str(name), names, 'names')}")
         if isinstance(self._kept, Memory):
             return self._kept.arrays[name]
-        return np.asarray(self._kept._opened("r")[name.replace("/", "|")][:])
+        return self._piece(self._kept._opened("r"), name, slice(None))
+
+    def _piece(self, source: Any, name: str, rows: slice) -> npt.NDArray[Any]:
+        """Some rows of an array of the store; texts as in memory."""
+        found = np.asarray(source[name.replace("/", "|")][rows])
+        return found.astype(object) if found.dtype.kind == "T" else found
 
     def table(self, names: Sequence[str] | None = None) -> npt.NDArray[np.float64]:
         """Outputs (or what is named) as a matrix, a row for each run."""
@@ -467,39 +485,47 @@ class Results:
     def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each run: parameters, outputs, how it ended."""
         pandas = need("pandas", "explore", "results as a DataFrame")
-        return pandas.DataFrame(self._scalars(), index=pandas.RangeIndex(len(self), name="run"))
+        columns = {name: self[name] for name in self._scalars()}
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self), name="run"))
 
-    def _scalars(self, rows: slice = slice(None)) -> dict[str, Any]:
+    def _scalars(self) -> list[str]:
+        """Whatever has one value for each run."""
         arrays = self.layout.arrays()
-        return {
-            name: self[name][rows] for name, (dimensions, _, _) in arrays.items() if dimensions == ("run",)
-        }
+        return [name for name, (dimensions, _, _) in arrays.items() if dimensions == ("run",)]
 
     def save(self, path: str | Path) -> None:
         """Write a row for each run to a ``.csv`` or ``.parquet`` file."""
         path = as_path(path)
-        data = self._scalars()
+        names = self._scalars()
         if path.suffix == ".csv":
             import csv
 
             try:
                 with path.open("w", newline="", encoding="utf-8") as file:
                     writer = csv.writer(file, lineterminator="\n")
-                    writer.writerow(["run", *data])
-                    for row, values in enumerate(
-                        zip(*(column.tolist() for column in data.values()), strict=True)
-                    ):
-                        writer.writerow([row, *values])
+                    writer.writerow(["run", *names])
+                    number = itertools.count()
+                    for part in self.chunks(names):
+                        for values in zip(*(column.tolist() for column in part.values()), strict=True):
+                            writer.writerow([next(number), *values])
             except OSError as error:
                 raise cannot_write(path, error) from None
         elif path.suffix == ".parquet":
             arrow = need("pyarrow", "parquet", "a Parquet file")
             parquet = need("pyarrow.parquet", "parquet", "a Parquet file")
-            columns = {n: c.astype(str) if c.dtype.kind in "OT" else c for n, c in data.items()}
+            run, file = 0, None
             try:
-                parquet.write_table(arrow.table({"run": np.arange(len(self)), **columns}), str(path))
+                for part in self.chunks(names):
+                    texts = {n: c.astype(str) if c.dtype == object else c for n, c in part.items()}
+                    rows = arrow.table({"run": np.arange(run, run + len(part["status"])), **texts})
+                    file = file or parquet.ParquetWriter(str(path), rows.schema)
+                    file.write_table(rows)
+                    run += len(rows)
             except OSError as error:
                 raise cannot_write(path, error) from None
+            finally:
+                if file is not None:
+                    file.close()
         else:
             raise InvalidInput(f"results of a study are saved as .csv or .parquet, not '{path.name}'")
 
@@ -511,7 +537,7 @@ class Results:
             if source is None:
                 yield {name: self[name][part] for name in names}
             else:
-                yield {name: np.asarray(source[name.replace("/", "|")][part]) for name in names}
+                yield {name: self._piece(source, name, part) for name in names}
 
     def __repr__(self) -> str:
         failed = int(self.failed.sum())

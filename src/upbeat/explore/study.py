@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -16,11 +14,12 @@ import numpy as np
 from upbeat.core.atomic import as_path
 from upbeat.core.errors import InvalidInput, Problems, ScenarioError, check_type, suggest
 from upbeat.core.records import dataclass
+from upbeat.engine.checkpoint import digests
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.resume import provenance
+from upbeat.engine.resume import fingerprints
 from upbeat.explore.answers import Robustness, Sensitivity, robustness, sensitivity
 from upbeat.explore.executors import Crew, Job, crew
-from upbeat.explore.outputs import OfTrace, formula
+from upbeat.explore.outputs import OfTrace, formula, of_property
 from upbeat.explore.sampling import Column, Design, chosen, read_table, says_range
 from upbeat.explore.store import RESERVED, Layout, Memory, Results, Store
 from upbeat.explore.work import Answers, Status, Work
@@ -30,6 +29,7 @@ from upbeat.scenario.files.toml import Lines
 if TYPE_CHECKING:
     from upbeat.explore.calibrate import Calibration
     from upbeat.explore.optimise import Optimum
+    from upbeat.properties.robustness import Property
 
 _KEYS = (
     *(
@@ -87,9 +87,8 @@ class Study:
     * `design`: ``"grid"``, ``"together"``, ``"random"``, ``"sobol"``, ``"halton"``, ``"latin_hypercube"``;
       the last four draw
       `samples` points with `seed`, and `correlations` such as ``("car.m", "car.k", 0.5)``.
-    * `outputs`: expressions over statistics of signals and events (see `upbeat.explore.outputs`), or
-      Python functions of the
-      trace.
+    * `outputs`: expressions over statistics of signals and events (see `upbeat.explore.outputs`),
+      properties, or Python functions of the trace.
     * `signals` are kept over time, at so many `times` between start and stop; `events`: so many events of
       each run are.
     * `out`: a Zarr store. A study that was interrupted goes on with what is there.
@@ -99,7 +98,7 @@ class Study:
 
     experiment: Experiment
     vary: Mapping[str, Any] = field(default_factory=dict)
-    outputs: Mapping[str, str | OfTrace] = field(default_factory=dict)
+    outputs: Mapping[str, str | OfTrace | Property] = field(default_factory=dict)
     table: Path | None = None
     design: str | None = None
     samples: int | None = None
@@ -183,11 +182,13 @@ class Study:
         """What is done for every point."""
         span = self.experiment.span
         grid = tuple(np.linspace(span.start, span.stop, self.times).tolist()) if self.signals else ()
+        known = [one.name for one in self.experiment.scenario.properties]
+        asked = {name: of_property(one, known) or one for name, one in self.outputs.items()}
         made = Work(
             self.experiment,
             {key: _two(column) for key, column in self.columns.items()},
-            {name: formula(one) for name, one in self.outputs.items() if not callable(one)},
-            {name: one for name, one in self.outputs.items() if callable(one)},
+            {name: formula(one) for name, one in asked.items() if not callable(one)},
+            {name: one for name, one in asked.items() if callable(one)},
             tuple(self.signals),
             grid,
             self.events,
@@ -202,9 +203,8 @@ class Study:
         for key, why in self.work.written.items():
             if why:
                 count = len({_hashable(one) for one in self.columns[key]})
-                found.append(
-                    f"'{key}' changes the program ({why}): it is planned anew for each of {count} values"
-                )
+                each = f"for each of {count} values" if count > 1 else "for its value"
+                found.append(f"'{key}' changes the program ({why}): it is planned anew {each}")
         return tuple(found)
 
     @property
@@ -220,23 +220,17 @@ class Study:
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells this study from others: plain data."""
-        found = provenance(self.experiment.with_(out=None))
-        scenario = json.dumps(found.get("experiment") or repr(self.experiment.scenario), sort_keys=True)
-        digest = hashlib.sha256()
-        for key, column in self.columns.items():
-            digest.update(key.encode())
-            digest.update(column.tobytes() if column.dtype != object else repr(column.tolist()).encode())
+        own = self.experiment.with_(out=None, checkpoint=None)
         outputs = {
-            name: one
-            if isinstance(one, str)
-            else f"{getattr(one, '__module__', '')}.{getattr(one, '__qualname__', repr(one))}"
+            name: one if isinstance(one, str) else digests(code=True, output=one)["output"]
             for name, one in self.outputs.items()
         }
         return {
-            "scenario": hashlib.sha256(scenario.encode()).hexdigest()[:16],
+            **{part: one for part, one in fingerprints(own, code=True).items() if part != "record"},
+            "inputs": digests(inputs=own.signals)["inputs"],
             "runs": len(self),
             "parameters": list(self.columns),
-            "values": digest.hexdigest()[:16],
+            "values": digests(values=self.columns)["values"],
             "outputs": outputs,
             "signals": list(self.signals),
             "times": self.times if self.signals else 0,
