@@ -153,7 +153,7 @@ def test_what_data_cannot_tell_is_told() -> None:
         ({"parameters": {}}, "which parameters"),
         ({"signals": {"a.w": "level"}}, "no signal 'a.w'"),
         ({"signals": {"a.x": "levle"}}, "no column 'levle'"),
-        ({"sigma": -1.0}, "must be above 0"),
+        ({"sigma": -1.0}, "must be a number above 0"),
     ],
 )
 def test_calibrations_that_cannot_be(change: dict[str, Any], said: str) -> None:
@@ -166,6 +166,72 @@ def test_calibrations_that_cannot_be(change: dict[str, Any], said: str) -> None:
         calibrate(MADE, measured(), **given)
 
 
+def test_what_was_not_measured_tells_nothing() -> None:
+    """Columns with gaps have the intervals of the values that are there."""
+    full = measured()
+    few = slice(None, None, 5)
+    gaps = np.full(len(full.time), np.nan)
+    gaps[few] = full["level"][few]
+    settings: dict[str, Any] = {"parameters": {"a.k": (0.5, 3.0)}, "signals": {"a.x": "level"}}
+    some = calibrate(MADE, up.Trace.from_arrays(full.time[few], {"level": gaps[few]}), **settings)
+    with_gaps = calibrate(MADE, up.Trace.from_arrays(full.time, {"level": gaps}), **settings)
+    assert with_gaps.estimates["a.k"] == pytest.approx(some.estimates["a.k"], rel=1e-6)
+    assert with_gaps.rms == pytest.approx(some.rms, rel=1e-6)
+
+
+def test_a_calibration_begins_in_the_deepest_of_several_valleys() -> None:
+    swing = up.Scenario({"a": up.Ode({"x": "v", "v": "-k*x"}, start={"x": 1.0}, parameters={"k": 9.0})})
+    made = up.experiment(swing, step=0.02, until=10.0)
+    found = calibrate(made, made.run(), {"a.k": (1.0, 40.0)}, ["a.x"])
+    assert found.values["a.k"] == pytest.approx(9.0, rel=1e-6)
+    lost = calibrate(made, made.run(), {"a.k": (1.0, 40.0, 30.0)}, ["a.x"])  # a guess stays what it is
+    assert abs(lost.values["a.k"] - 9.0) > 1.0
+    assert any("valley" in note for note in lost.notes)
+
+
+def test_searches_run_where_they_are_told_to() -> None:
+    study = up.Study(MADE, {"a.k": {"from": 0.5, "to": 3.0}}, {"end": "final(a.x)"}, samples=8)
+    seen = []
+    for where in ({"executor": "here"}, {"workers": 2}, {"executor": "processes", "workers": 2}):
+        found = study.optimise(minimise=["end"], evaluations=40, **where)
+        assert len(found.results) == len(found.tried)
+        seen.append(found.results["end"].tolist())
+    assert seen[0] == seen[1] == seen[2]
+    here, apart = (
+        calibrate(MADE, measured(), {"a.k": (0.5, 3.0)}, {"a.x": "level"}, executor=one, workers=2)
+        for one in ("here", "processes")
+    )
+    assert here.values == apart.values
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda s: s.sensitivity("sobol", 3), "take 2 or 4 samples"),
+        (lambda s: s.sensitivity("morris", 1.5), "samples must be a whole number"),
+        (lambda s: s.optimise(minimise="end"), r'minimise is a list of texts, such as \["end"\]'),
+        (lambda s: s.optimise(minimise=["end"], subject=["end <= = 1"]), "is no constraint"),
+        (lambda s: s.optimise(minimise=["end"], evaluations=1.5), "ten evaluations"),
+        (lambda s: s.calibrate(measured(), {"a.x": "level"}, loss="huge"), "no loss 'huge'.*huber"),
+        (lambda s: s.calibrate(measured(), {"a.x": "level"}, sigma="x"), "must be a number above 0, not 'x'"),
+        (lambda s: s.calibrate(measured(), 3), "signals are a list of names"),
+        (lambda s: s.run("here").uncertainty([2.0]), "between 0 and 1"),
+        (lambda s: s.robustness({"a": {"a.k": 1.0}}), "'a.k' varies in the study"),
+    ],
+)
+def test_questions_that_cannot_be(ask: Any, said: str) -> None:
+    with pytest.raises(up.InvalidInput, match=said):
+        ask(up.Study(MADE, {"a.k": {"from": 0.5, "to": 3.0}}, {"end": "final(a.x)"}, samples=8))
+
+
+def test_few_runs_do_not_bound_a_quantile() -> None:
+    """Of the least of n values 95 % of all may be below: no order statistic says more."""
+    study = up.Study(MADE, {"a.k": {"uniform": [0.5, 3]}}, {"end": "final(a.x)"}, samples=16)
+    quantiles = study.run("here").uncertainty((0.01, 0.5))["end"].quantiles
+    assert quantiles[0.01][1] == -np.inf
+    assert np.isfinite(quantiles[0.5]).all()
+
+
 def test_a_conclusion_that_holds_and_one_that_does_not() -> None:
     study = up.Study(MADE, {"a.k": [0.5, 1.0, 2.0]}, {"end": "final(a.x)", "mean": "mean(a.x)"})
     found = study.robustness(executor="here")
@@ -175,6 +241,64 @@ def test_a_conclusion_that_holds_and_one_that_does_not() -> None:
         {"stiff": {"a.c": 2.0}}, executor="here"
     )
     assert other.compared["end"]["stiff"].ranks == pytest.approx(1.0)
+
+
+STUDY = """
+units.a.states = { x = "-k*x" }
+units.a.start = { x = 1.0 }
+units.a.parameters = { k = 1.0 }
+master = { step = 0.05 }
+run = { until = 2.0 }
+[study]
+samples = 64
+[study.vary]
+a.k = { uniform = [0.5, 3] }
+[study.outputs]
+end = "final(a.x)"
+some = "final(log(a.x - 0.1))"
+"""
+
+
+def test_uncertainty_and_robustness_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(
+        STUDY
+        + "[study.uncertainty]\nprobabilities = [0.5]\n"
+        + "[study.robustness.masters]\nfine.master.step = 0.01\n"
+    )
+    assert main(["explore", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    # x(2) = exp(-2k), k uniform: the median is that of the median of k
+    value, low, high = told["uncertainty"]["end"]["quantiles"]["0.5"]
+    assert low < np.exp(-2 * 1.75) < high
+    assert value == pytest.approx(np.exp(-2 * 1.75), rel=0.1)
+    assert told["robustness"]["end"]["holds"] is True
+    assert told["robustness"]["end"]["masters"]["fine"]["change"] < 1e-4
+    assert main(["explore", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "mean ± standard error" in said
+    assert "rank correlation" in said
+    assert f"note: some has a value in {told['outputs']['some']['runs']} runs only" in said
+
+
+def test_where_the_runs_of_answers_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, store, designs = tmp_path / "a.toml", tmp_path / "a.zarr", tmp_path / "designs.csv"
+    path.write_text(STUDY + "[study.sensitivity]\nsamples = 8\n")
+    assert main(["explore", str(path), "--out", str(store)]) == 0
+    assert main(["explore", str(path), "--out", str(store)]) == 0  # which finds all of them
+    assert xarray_runs(store) == 8 * 3
+    path.write_text(STUDY + '[study.optimise]\nminimise = ["end"]\nevaluations = 40\n')
+    assert main(["explore", str(path), "--save", str(designs)]) == 0
+    assert len(designs.read_text().splitlines()) == 1 + 40
+    capsys.readouterr()
+    assert main(["explore", str(path), "--out", str(tmp_path / "b.zarr")]) == 3
+    assert "--save FILE.csv writes the designs of optimise" in capsys.readouterr().err
+
+
+def xarray_runs(store: Path) -> int:
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_zarr(store, consolidated=False) as found:
+        return int(found.sizes["run"])
 
 
 def test_answers_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,4 +334,8 @@ def test_answers_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert told["optimise"]["designs"][0][0] == pytest.approx(3.0, abs=0.01)
     assert main([*words, "--plots", str(tmp_path / "pictures")]) == 0
     assert "calibrated with" in capsys.readouterr().out
-    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"tornado_end.png", "residuals.png"}
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {
+        "tornado_end.png",
+        "designs.png",
+        "residuals.png",
+    }

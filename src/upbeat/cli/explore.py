@@ -16,7 +16,15 @@ from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput, cannot_write
 from upbeat.explore.store import Results
 from upbeat.explore.study import Progress, Study, of_file
-from upbeat.explore.words import described, of_calibration, of_optimum, of_sensitivity, summary
+from upbeat.explore.words import (
+    described,
+    of_calibration,
+    of_optimum,
+    of_robustness,
+    of_sensitivity,
+    of_uncertainty,
+    summary,
+)
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -72,19 +80,45 @@ def call(options: argparse.Namespace) -> Exit:
             "device": options.device,
             "single": options.single,
         }
-        if not study.answers:
+        kept = _kept(study, options)
+        if not study.answers or "uncertainty" in study.answers:
             results = study.run(force=options.force, report=lambda one: waiting(_line(one)), **running)
-            for path in options.save:
-                results.save(path)
+            _save(options, results)
             told |= summary(results)
             texts.append(described(results))
             _draw(options.plots, results)
         for name, settings in study.answers.items():
-            data, text = _answer(study, name, settings, options, waiting, running)
+            if name == "uncertainty":
+                data, text = of_uncertainty(results.uncertainty(**settings))
+            else:
+                data, text = _answer(study, name, settings, options, waiting, running, kept == name)
             told[name] = data
             texts.append(text)
     say(json.dumps({"ok": True, **told}) if options.json else "\n\n".join(texts))
     return Exit.OK
+
+
+def _kept(study: Study, options: argparse.Namespace) -> str:
+    """Whose runs --out and --save keep; "": those of the study itself."""
+    asked = [name for name in study.answers if name in ("uncertainty", "sensitivity", "optimise")]
+    whose = ["" if name == "uncertainty" else name for name in asked] if study.answers else [""]
+    if options.save and len(whose) != 1:
+        said = f"asks for {' and '.join(asked)}" if whose else "has no runs that are kept"
+        raise InvalidInput(f"--save writes the runs of one answer, and the file {said}: leave it out")
+    if study.out is None:
+        return whose[0] if len(whose) == 1 else ""
+    stored = [name for name in whose if name != "optimise"]
+    if len(stored) != 1:
+        raise InvalidInput(
+            "out is a store for the runs of a study, or of its sensitivity; this file asks for "
+            f"{' and '.join(study.answers)}: leave it out (--save FILE.csv writes the designs of optimise)"
+        )
+    return stored[0]
+
+
+def _save(options: argparse.Namespace, results: Results) -> None:
+    for path in options.save:
+        results.save(path)
 
 
 def _answer(
@@ -94,26 +128,46 @@ def _answer(
     options: argparse.Namespace,
     waiting: Waiting,
     running: Any,
+    kept: bool,
 ) -> tuple[Any, str]:
     """What else a file asks, in words and as data, with its picture."""
     pictures: Path | None = options.plots
+    if name == "robustness":
+        return of_robustness(study.robustness(**settings, report=lambda one: waiting(_line(one)), **running))
     if name == "sensitivity":
-        found = study.sensitivity(**settings, report=lambda one: waiting(_line(one)), **running)
+        found = study.sensitivity(
+            **settings,
+            out=study.out if kept else None,
+            force=options.force,
+            report=lambda one: waiting(_line(one)),
+            **running,
+        )
+        if kept:
+            _save(options, found.results)
         if pictures is not None:
             for output in found.indices:
                 plots().plot_tornado(found, output, _place(pictures, f"tornado_{output}"))
         return of_sensitivity(found)
     if name == "optimise":
-        best = study.optimise(**settings, report=lambda done, of: waiting(f"{done:,} of {of:,} designs"))
-        if pictures is not None and len(best.goals) > 1:
-            plots().plot_front(best, *best.goals[:2], _place(pictures, "front"))
+        best = study.optimise(
+            **settings, report=lambda done, of: waiting(f"{done:,} of {of:,} designs"), **running
+        )
+        if kept:
+            _save(options, best.results)
+        if pictures is not None:
+            if len(best.goals) > 1:
+                plots().plot_front(best, *best.goals[:2], _place(pictures, "front"))
+            plots().plot_parallel(best.results, best.goals[0], _place(pictures, "designs"))
         return of_optimum(best)
     data = dict(settings)
     measured = data.pop("measured", None)
     if measured is None:
         raise InvalidInput('[study.calibrate] needs measured = "FILE.csv", with a column time')
     files = measured if isinstance(measured, list) else [measured]
-    fitted = study.calibrate([options.file.parent / str(one) for one in files], **data)
+    if options.device is not None:
+        raise InvalidInput("a calibration has too few runs at a time for a device: leave out --device")
+    where = {name: running[name] for name in ("executor", "workers")}
+    fitted = study.calibrate([options.file.parent / str(one) for one in files], **data, **where)
     if pictures is not None:
         plots().plot_residuals(fitted, _place(pictures, "residuals"))
     return of_calibration(fitted)

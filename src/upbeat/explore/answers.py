@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite, nan
+from math import inf, isfinite, nan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -54,11 +55,19 @@ class Sensitivity:
         return self.indices[output]
 
 
-def sensitivity(study: Study, method: str = "sobol", samples: int = 256, **running: Any) -> Sensitivity:
+def sensitivity(
+    study: Study, method: str = "sobol", samples: int = 256, out: Path | None = None, **running: Any
+) -> Sensitivity:
     """Which parameters matter. `samples` are base samples: Sobol makes (parameters + 2) runs of each, Morris
-    (parameters + 1). `running` are the arguments of `Study.run`."""
+    (parameters + 1). `out`: a store for these runs, which goes on after an interruption; `running` are the
+    arguments of `Study.run`."""
     if method not in ("sobol", "morris"):
         raise InvalidInput(f'there is no method "{method}": take "sobol" or "morris"')
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 2:
+        raise InvalidInput(f"samples must be a whole number of at least 2, not {samples!r}")
+    if method == "sobol" and samples & (samples - 1):
+        above = 1 << samples.bit_length()
+        raise InvalidInput(f"Sobol points are balanced in powers of 2: take {above // 2} or {above} samples")
     if study.points is None:
         raise InvalidInput("sensitivity needs distributions or ranges: a table of points has none")
     parameters = study.points.parameters
@@ -76,7 +85,7 @@ def sensitivity(study: Study, method: str = "sobol", samples: int = 256, **runni
         points = sampler.sample(problem, samples, num_levels=8, seed=study.seed)
     inside = np.clip(points, 1e-9, 1.0 - 1e-9)  # ends of the cube are infinite for some distributions
     values = {key: np.asarray(one.ppf(inside[:, k])) for k, (key, one) in enumerate(parameters.items())}
-    results = study.at(values).run(**running)
+    results = replace(study.at(values), out=out).run(**running)
     notes = []
     found: dict[str, tuple[Index, ...]] = {}
     for output in results.outputs:
@@ -125,7 +134,8 @@ class Spread(NamedTuple):
     """The standard error of the mean."""
     std: float
     quantiles: dict[float, tuple[float, float, float]]
-    """By probability: the quantile, and its interval by order statistics."""
+    """By probability: the quantile, and its interval by order statistics; without an end where there are too
+    few runs to tell."""
     halves: tuple[float, float]
     """The means of the first and of the second half: an estimate that has converged has them close."""
 
@@ -140,26 +150,29 @@ PROBABILITIES = (0.05, 0.5, 0.95)
 
 def uncertainty(results: Results, probabilities: Sequence[float] = PROBABILITIES) -> dict[str, Spread]:
     """How the outputs of a study are spread, over the runs that came to their end."""
+    for one in probabilities:
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0.0 < one < 1.0:
+            raise InvalidInput(f"a probability is a number between 0 and 1, not {one!r}")
     done = ~results.failed
     found = {}
     for output in results.outputs:
         values = np.asarray(results[output], np.float64)[done]
         values = values[np.isfinite(values)]
-        found[output] = _spread(values, probabilities)
+        found[output] = _spread(output, values, probabilities)
     return found
 
 
-def _spread(values: Floats, probabilities: Sequence[float]) -> Spread:
+def _spread(output: str, values: Floats, probabilities: Sequence[float]) -> Spread:
     count = len(values)
     if count < 2:
-        raise InvalidInput(f"{count} runs have a value: a spread needs two at least")
-    ranked = np.sort(values)
+        said = "no run has" if count == 0 else "one run has"
+        raise InvalidInput(f"{said} a value of '{output}': a spread needs two at least")
+    ranked = np.concatenate([[-inf], np.sort(values), [inf]])  # too few runs do not bound a quantile
     stats = need("scipy.stats", "explore", "intervals of quantiles")
     quantiles = {}
     for p in probabilities:
         low, high = stats.binom.ppf([0.025, 0.975], count, p)  # of the order statistics around it
-        ends = [float(ranked[int(min(max(k, 0), count - 1))]) for k in (low - 1, high)]
-        quantiles[p] = float(np.quantile(values, p)), ends[0], ends[1]
+        quantiles[p] = float(np.quantile(values, p)), float(ranked[int(low)]), float(ranked[int(high) + 1])
     std = float(values.std(ddof=1))
     half = count // 2
     return Spread(
@@ -220,6 +233,11 @@ def robustness(
         masters = {"step/2": {"master.step": step / 2}, "step/4": {"master.step": step / 4}}
     from upbeat.explore.work import with_settings
 
+    for name, settings in masters.items():
+        if not isinstance(settings, Mapping):
+            raise InvalidInput(f"'{name}' is a table of settings such as {{ \"master.step\" = 0.001 }}")
+        if twice := sorted(settings.keys() & study.columns.keys()):
+            raise InvalidInput(f"'{twice[0]}' varies in the study: '{name}' cannot set it, too")
     own = study.run(**running)
     everything = {"as it is": own}
     for name, settings in masters.items():

@@ -7,7 +7,7 @@ the core; steps of differences are chosen by the noise that the runs themselves 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,15 @@ import numpy.typing as npt
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
+from upbeat.explore.executors import Crew, crew_of_search, done_by
 from upbeat.explore.work import Status, Work
 from upbeat.trace.extras import need
 from upbeat.trace.trace import Trace, read
 
 Floats = npt.NDArray[np.float64]
+LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
+_STARTS = 8
+"""So many points for each parameter are looked at for a start."""
 _NOISE_POINTS = 6
 """So many runs close together show how smooth results are."""
 
@@ -80,18 +84,33 @@ def calibrate(
     signals: Mapping[str, str] | Sequence[str] | None = None,
     sigma: Mapping[str, float] | float | None = None,
     loss: str = "linear",
+    **where: Any,
 ) -> Calibration:
-    """Fit `parameters` (names with their bounds, or with bounds and a first guess) to measurements.
+    """Fit `parameters` (names with their bounds, or with bounds and a first guess) to measurements. Where no
+    guess is given, the search begins with the best of a few points between the bounds.
 
     `measured`: a trace, a file (CSV with a column ``time``) or several, one for each experiment. `signals`:
     what is compared, ``{"motor.w": "speed"}`` with the names of the columns; without, all signals that have
-    the name of a column. `loss` is that of `scipy.optimize.least_squares`, for outliers.
+    the name of a column. `loss` is that of `scipy.optimize.least_squares`, for outliers. `where`:
+    `executor` and `workers` as for `Study.run`; by default runs stay in this process.
     """
+    if loss not in LOSSES:
+        raise InvalidInput(f"there is no loss {loss!r}. {suggest(str(loss), LOSSES, 'losses')}")
     pairs = _paired(experiments, measured, signals, sigma)
     names, low, high, guess = _bounded(parameters)
-    model = _Model(pairs, names, low, high)
-    model.check()
+    model = _Model(pairs, names, low, high, where)
+    try:
+        model.check()
+        return _fitted(model, low, high, guess, loss, known=sigma is not None)
+    finally:
+        model.close()
+
+
+def _fitted(
+    model: _Model, low: Floats, high: Floats, guess: Floats, loss: str, *, known: bool
+) -> Calibration:
     scale = high - low
+    guess = _first(model, low, high, guess)
     first = model(guess[None, :])[0]
     if not np.isfinite(first).all():
         raise InvalidInput(
@@ -120,7 +139,22 @@ def calibrate(
     best = low + told.x * scale
     final = model(best[None, :])[0]
     found = _Found(best, final, model.jacobian(best, steps, low, high), told)
-    return _judged(found, model, low, high, known=sigma is not None)
+    return _judged(found, model, low, high, known=known)
+
+
+def _first(model: _Model, low: Floats, high: Floats, guess: Floats) -> Floats:
+    """Where to begin: least squares find the nearest valley, so the best of some points is a better start
+    than the middle. What was given as a guess stays."""
+    free = np.isnan(guess)
+    middle = np.where(free, 0.5 * (low + high), guess)
+    if not free.any():
+        return middle
+    qmc = need("scipy.stats.qmc", "explore", "calibration")
+    points = np.tile(middle, (1 + _STARTS * int(free.sum()), 1))
+    spread = qmc.Halton(int(free.sum()), scramble=False).random(len(points))[1:]
+    points[1:, free] = low[free] + spread * (high - low)[free]
+    costs = (model(points) ** 2).sum(axis=1)
+    return points[int(np.nanargmin(costs))] if np.isfinite(costs).any() else middle
 
 
 def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[Measured]:
@@ -139,6 +173,11 @@ def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[M
         if signals is None:
             chosen = {name: name for name in trace.names if name in known}
         else:
+            if not isinstance(signals, (Mapping, list, tuple)):
+                raise InvalidInput(
+                    'signals are a list of names, or names with their columns: {"motor.w": "speed"}, not '
+                    f"{signals!r}"
+                )
             chosen = dict(signals) if isinstance(signals, Mapping) else {name: name for name in signals}
         if not chosen:
             raise InvalidInput(
@@ -162,11 +201,12 @@ def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[M
         for signal, column in chosen.items():
             given = sigma.get(signal) if isinstance(sigma, Mapping) else sigma
             values = np.asarray(trace[column], np.float64)
-            widths[signal] = (
-                float(given) if given is not None else float(np.ptp(values[np.isfinite(values)])) or 1.0
-            )
-            if not widths[signal] > 0.0:
-                raise InvalidInput(f"sigma of '{signal}' must be above 0, not {given!r}")
+            if given is not None and (not isinstance(given, (int, float)) or not 0.0 < given < inf):
+                raise InvalidInput(f"sigma of '{signal}' must be a number above 0, not {given!r}")
+            known_values = values[np.isfinite(values)]
+            if not len(known_values):
+                raise InvalidInput(f"the column '{column}' of the measurement has no numbers")
+            widths[signal] = float(given) if given is not None else float(np.ptp(known_values)) or 1.0
         found.append(Measured(experiment, trace, chosen, widths))
     return found
 
@@ -181,8 +221,8 @@ def _bounded(parameters: Mapping[str, Sequence[float]]) -> tuple[list[str], Floa
             raise InvalidInput(f"'{name}' needs bounds (low, high), or (low, high, guess), not {bounds!r}")
         low.append(numbers[0])
         high.append(numbers[1])
-        guess.append(numbers[2] if len(numbers) == 3 else 0.5 * (numbers[0] + numbers[1]))
-        if not numbers[0] <= guess[-1] <= numbers[1]:
+        guess.append(numbers[2] if len(numbers) == 3 else nan)
+        if len(numbers) == 3 and not numbers[0] <= guess[-1] <= numbers[1]:
             raise InvalidInput(f"the guess {guess[-1]:g} of '{name}' lies outside its bounds")
     return list(parameters), np.array(low), np.array(high), np.array(guess)
 
@@ -190,11 +230,18 @@ def _bounded(parameters: Mapping[str, Sequence[float]]) -> tuple[list[str], Floa
 class _Model:
     """Residuals for many points at once: each is one run of each experiment, all in the core."""
 
-    def __init__(self, pairs: Sequence[Measured], names: Sequence[str], low: Floats, high: Floats) -> None:
+    def __init__(
+        self,
+        pairs: Sequence[Measured],
+        names: Sequence[str],
+        low: Floats,
+        high: Floats,
+        where: Mapping[str, Any],
+    ) -> None:
         self.pairs = pairs
         self.count = 0
         self.reason = ""
-        self._works = []
+        self._works: list[Work] = []
         self.layout: list[tuple[int, str, Floats, Floats]] = []
         for number, one in enumerate(pairs):
             times = np.unique(np.asarray(one.data.time, np.float64))
@@ -206,19 +253,27 @@ class _Model:
                 values = one.data.at(times, column)
                 self.layout.append((number, signal, times, np.asarray(values, np.float64)))
         self.names = list(names)
+        self._where = where
+        self._hands: list[Crew] = []
 
     def check(self) -> None:
         """Names of parameters."""
         for work in self._works:
             work.check()
+        self._hands = [crew_of_search(work, **self._where) for work in self._works]
+
+    def close(self) -> None:
+        """No more runs."""
+        for one in self._hands:
+            one.close()
 
     def simulated(self, points: Floats) -> list[Floats]:
         """For each signal of each experiment, points × times."""
         self.count += len(points)
         columns = {name: points[:, k] for k, name in enumerate(self.names)}
         found: list[Floats] = []
-        for work in self._works:
-            answers = work.run(columns)
+        for work, hands in zip(self._works, self._hands, strict=True):
+            answers = done_by(hands, work, columns)
             samples = np.where((answers.status == Status.FAILED)[:, None, None], np.nan, answers.samples)
             self.reason = next((reason for reason in answers.reasons if reason), "")
             found += [samples[:, :, k] for k in range(samples.shape[2])]
@@ -297,7 +352,7 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
     best, final, derivative, told = found
     names = model.names
     stats = need("scipy.stats", "explore", "confidence intervals")
-    count = int(np.count_nonzero(np.isfinite(final)))
+    count = sum(int(np.isfinite(measured).sum()) for _, _, _, measured in model.layout)
     free = max(count - len(best), 1)
     variance = float(final @ final) / free
     notes: list[str] = []
@@ -334,7 +389,13 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
             notes.append(f"'{names[i]}' lies at a bound ({best[i]:.6g}): the best value may be beyond it")
     if not told.success:
         notes.append(f"the search did not converge: {told.message}")
-    rms = float(np.sqrt(np.mean(final * final)))
+    rms = float(np.sqrt(final @ final / max(count, 1)))
+    if not known and rms > 0.1:
+        notes.append(
+            f"the residuals are {100.0 * rms:.0f} % of the range of the measurements: the model does not "
+            "explain them, or the search has ended in a valley that is not the deepest: give another guess, "
+            "or say how large the noise is (sigma)"
+        )
     if known and rms > 2.0:
         notes.append(f"the residuals are {rms:.1f} times the noise: the model does not explain the data")
     simulated = model.simulated(best[None, :])

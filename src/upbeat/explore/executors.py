@@ -199,6 +199,7 @@ class Futures:
         self._files = files
         self._renewed = renewed
         self._own = own
+        self._sent: tuple[Work, Parcel] | None = None
 
     def _submit(self, work: Work, sent: Parcel | None, columns: Mapping[str, Column]) -> Future[Answers]:
         if sent is None:
@@ -207,7 +208,9 @@ class Futures:
 
     def do(self, work: Work, jobs: Iterator[Job]) -> Iterator[tuple[int, Answers]]:
         """Twice as many chunks as workers are on their way, so that none waits."""
-        sent = parcel(work, files=self._files) if self._apart else None
+        if self._apart and (self._sent is None or self._sent[0] is not work):
+            self._sent = work, parcel(work, files=self._files)
+        sent = self._sent[1] if self._sent is not None else None
         running: dict[Future[Answers], Job] = {}
         again: list[Job] = []
         exhausted = False
@@ -252,6 +255,12 @@ class Futures:
     def close(self) -> None:
         if self._own:
             self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+def done_by(hands: Crew, work: Work, columns: Mapping[str, Column]) -> Answers:
+    """A run for each row, by all workers at once."""
+    found = dict(hands.do(work, iter(parted(Job(0, columns), hands.workers))))
+    return joined([found[number] for number in sorted(found)])
 
 
 def joined(parts: Sequence[Answers]) -> Answers:
@@ -302,12 +311,13 @@ class Cluster:
         self._client = client
         self._own = own
         self.workers = max(1, sum(client.nthreads().values()))
+        self._sent: tuple[Work, Any] | None = None
 
     def do(self, work: Work, jobs: Iterator[Job]) -> Iterator[tuple[int, Answers]]:
         """The work is sent once to every worker, the values with each chunk."""
         from distributed import as_completed
 
-        sent = self._sent(parcel(work, files=True))
+        sent = self._place_of(work)
         coming = as_completed(loop=self._client.loop)
         running: dict[Any, Job] = {}
         suspects: list[Job] = []
@@ -332,12 +342,14 @@ class Cluster:
         for job in suspects:
             yield job.number, self._one_by_one(work, sent, job)
 
-    def _sent(self, given: Parcel) -> Any:
-        """The parcel as a result that the scheduler can have made again: data that are scattered are lost
-        with the last worker that has them."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of Dask, about its size: it is sent once
-            return self._client.submit(_itself, given, pure=False)
+    def _place_of(self, work: Work) -> Any:
+        """The work as a result that the scheduler can have made again: data that are scattered are lost with
+        the last worker that has them."""
+        if self._sent is None or self._sent[0] is not work:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of Dask, about its size: it is sent once
+                self._sent = work, self._client.submit(_itself, parcel(work, files=True), pure=False)
+        return self._sent[1]
 
     def _one_by_one(self, work: Work, sent: Any, job: Job) -> Answers:
         """A chunk with which several workers have died, by itself. Those that were under way at the
@@ -429,6 +441,14 @@ def processes(count: int) -> Futures:
 def threads(count: int) -> Futures:
     """Threads of this process, for runs that are in the core all the time."""
     return Futures(ThreadPoolExecutor(count, "upbeat-explore"), count, apart=False, own=True)
+
+
+def crew_of_search(work: Work, executor: Any = None, workers: int | None = None) -> Crew:
+    """Whoever does the work of a search, which asks for a few runs at a time: by default in this process,
+    since a few runs of milliseconds are not worth sending away."""
+    if executor is None and not shares_process(work):
+        executor = "here"
+    return crew(executor, workers, work)
 
 
 def crew(given: Any, workers: int | None, work: Work) -> Crew:

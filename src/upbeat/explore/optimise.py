@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import ExpressionError, InvalidInput, suggest
 from upbeat.core.expr import names, parse
 from upbeat.core.records import dataclass
+from upbeat.explore.executors import Crew, done_by, joined
 from upbeat.explore.outputs import vectorised
 from upbeat.explore.sampling import Listed
-from upbeat.explore.store import Results
-from upbeat.explore.work import Status
+from upbeat.explore.store import Memory, Results
+from upbeat.explore.work import Answers, Status
 from upbeat.trace.extras import need
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Optimum:
     tried_outputs: Floats
     feasible: bool
     """Whether the designs keep to all constraints. If none does, these are the ones that come closest."""
+    results: Results
+    """Of all designs that were tried, as of any study."""
 
     @property
     def best(self) -> dict[str, float]:
@@ -64,68 +67,78 @@ def optimise(
     subject: Sequence[str] = (),
     evaluations: int = 1000,
     report: Callable[[int, int], None] | None = None,
-    **running: Any,
+    **where: Any,
 ) -> Optimum:
     """The best values of what varies, within its ranges. `minimise` and `maximise` name outputs, `subject`
-    has conditions over outputs and parameters such as ``"travel <= 0.06"``."""
+    has conditions over outputs and parameters such as ``"travel <= 0.06"``. `where` says where runs are made,
+    as for `Study.run`: `executor`, `workers`, `device`."""
+    minimise, maximise, subject = (
+        _texts(what, given)
+        for what, given in (("minimise", minimise), ("maximise", maximise), ("subject", subject))
+    )
     goals = [(name, 1.0) for name in minimise] + [(name, -1.0) for name in maximise]
     if not goals:
         raise InvalidInput("say what to minimise or maximise: outputs of the study")
     for name, _ in goals:
         if name not in study.outputs:
             raise InvalidInput(f"there is no output '{name}'. {suggest(name, study.outputs, 'outputs')}")
-    if evaluations < 10:
-        raise InvalidInput(f"an optimisation needs ten evaluations at least, not {evaluations}")
+    if isinstance(evaluations, bool) or not isinstance(evaluations, int) or evaluations < 10:
+        raise InvalidInput(f"an optimisation needs ten evaluations at least, not {evaluations!r}")
     low, high, keys = bounds(study)
     limits = [_limit(text, study) for text in subject]
     tried: list[Floats] = []
-    told: list[Floats] = []
+    told: list[Answers] = []
     history: list[tuple[int, float]] = []
-    seen = _Evaluated(study, keys, goals, limits, running)
+    hands = study.crew_of_search(**where)
+    seen = _Evaluated(study, keys, goals, limits, hands)
 
     def evaluated(unit: Floats) -> tuple[Floats, Floats]:
         points = low + np.clip(unit, 0.0, 1.0) * (high - low)
-        objectives, violations, outputs = seen(points)
+        objectives, violations, answers = seen(points)
         tried.append(points)
-        told.append(outputs)
+        told.append(answers)
         if report is not None:
             report(sum(map(len, tried)), evaluations)
         return objectives, violations
 
-    (_single if len(goals) == 1 else _several)(
-        evaluated, len(keys), len(goals), len(limits), evaluations, study.seed, history
-    )
-    points, outputs = np.concatenate(tried), np.concatenate(told)
-    objectives, violations = seen.judged(points, outputs)
-    return _chosen(keys, goals, points, outputs, objectives, violations, history)
+    try:
+        (_single if len(goals) == 1 else _several)(
+            evaluated, len(keys), len(goals), len(limits), evaluations, study.seed, history
+        )
+    finally:
+        hands.close()
+    points, answers = np.concatenate(tried), joined(told)
+    columns = {key: points[:, k] for k, key in enumerate(keys)}
+    kept = Memory(study.layout._replace(parameters=columns))
+    kept.begin(len(points))
+    kept.write(0, columns, answers)
+    return _chosen(seen, points, answers.outputs, history, Results(kept, study))
+
+
+def _texts(what: str, given: Sequence[str]) -> list[str]:
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) for one in given):
+        raise InvalidInput(f'{what} is a list of texts, such as ["{given}"], not {given!r}')
+    return list(given)
 
 
 class _Evaluated:
     """Runs designs: objectives to make small, and by how much constraints are violated."""
 
-    def __init__(self, study: Study, keys: Sequence[str], goals: Any, limits: Any, running: Any) -> None:
-        self._study, self._keys, self._goals, self._limits, self._running = (
-            study,
-            keys,
-            goals,
-            limits,
-            running,
-        )
-        self._names = study.layout.outputs
+    def __init__(self, study: Study, keys: list[str], goals: Any, limits: Any, hands: Crew) -> None:
+        self.keys, self.goals = keys, goals
+        self._work, self._names, self._limits, self._hands = study.work, study.layout.outputs, limits, hands
 
-    def __call__(self, points: Floats) -> tuple[Floats, Floats, Floats]:
-        columns = {key: points[:, k] for k, key in enumerate(self._keys)}
-        answers = self._study.work.run(columns)
-        outputs = answers.outputs.copy()
-        outputs[answers.status == Status.FAILED] = np.nan
-        objectives, violations = self.judged(points, outputs)
-        return objectives, violations, outputs
+    def __call__(self, points: Floats) -> tuple[Floats, Floats, Answers]:
+        columns = {key: points[:, k] for k, key in enumerate(self.keys)}
+        answers = done_by(self._hands, self._work, columns)
+        answers.outputs[answers.status == Status.FAILED] = np.nan
+        return *self.judged(points, answers.outputs), answers
 
     def judged(self, points: Floats, outputs: Floats) -> tuple[Floats, Floats]:
         """Objectives and violations."""
         values = {name: outputs[:, k] for k, name in enumerate(self._names)}
-        values |= {key: points[:, k] for k, key in enumerate(self._keys)}
-        objectives = np.stack([sign * values[name] for name, sign in self._goals], axis=1)
+        values |= {key: points[:, k] for k, key in enumerate(self.keys)}
+        objectives = np.stack([sign * values[name] for name, sign in self.goals], axis=1)
         violations = (
             np.stack([limit(values) for limit in self._limits], axis=1)
             if self._limits
@@ -165,7 +178,10 @@ def _limit(text: str, study: Study) -> Callable[[dict[str, Floats]], Floats]:
         raise InvalidInput(
             f"'{text}' is no constraint: write a condition with <= or >=, as in \"travel <= 0.06\""
         )
-    sides = [parse(found[1]), parse(found[3])]
+    try:
+        sides = [parse(found[1]), parse(found[3])]
+    except ExpressionError as error:
+        raise InvalidInput(f"'{text}' is no constraint: {error.reason}") from None
     known = [*study.outputs, *study.columns]
     for name in sorted({name for side in sides for name in names(side)}):
         if name not in known:
@@ -249,15 +265,9 @@ def _several(
         history.append((done, float(len(search.opt))))
 
 
-def _chosen(
-    keys: list[str],
-    goals: Any,
-    points: Floats,
-    outputs: Floats,
-    objectives: Floats,
-    violations: Floats,
-    history: Any,
-) -> Optimum:
+def _chosen(seen: _Evaluated, points: Floats, outputs: Floats, history: Any, results: Results) -> Optimum:
+    goals = seen.goals
+    objectives, violations = seen.judged(points, outputs)
     broken = violations.sum(axis=1)
     usable = (objectives < _BAD).all(axis=1)
     if not usable.any():
@@ -270,7 +280,7 @@ def _chosen(
         front = front[:1]
     signs = np.array([sign for _, sign in goals])
     return Optimum(
-        tuple(keys),
+        tuple(seen.keys),
         tuple(name for name, _ in goals),
         points[front],
         objectives[front] * signs,
@@ -279,6 +289,7 @@ def _chosen(
         points,
         outputs,
         bool(feasible.any()),
+        results,
     )
 
 
@@ -297,6 +308,7 @@ def front(
     results: Results, minimise: Sequence[str] = (), maximise: Sequence[str] = ()
 ) -> npt.NDArray[np.int64]:
     """The runs of a study that no other is better than in everything."""
+    minimise, maximise = _texts("minimise", minimise), _texts("maximise", maximise)
     goals = [(name, 1.0) for name in minimise] + [(name, -1.0) for name in maximise]
     if not goals:
         raise InvalidInput("say what to minimise or maximise: outputs of the study")

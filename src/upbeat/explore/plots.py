@@ -45,7 +45,7 @@ def plot_front(found: Optimum | Results, one: str, other: str, path: Path | None
             raise InvalidInput(f"the goals are {', '.join(found.goals)}, not {one} and {other}")
         order = [found.goals.index(name) for name in (one, other)]
         best = found.objectives[:, order].T
-        x = y = np.array([])
+        x, y = (np.asarray(found.results[name], np.float64) for name in (one, other))
     frame(axis, "designs that no other is better than in both")
     axis.plot(x, y, ".", color=_GREY, markersize=3, label=f"all {len(x):,} designs" if len(x) else "")
     best = best[:, np.argsort(best[0])]

@@ -18,7 +18,7 @@ from upbeat.engine.checkpoint import digests
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.resume import fingerprints
 from upbeat.explore.answers import Robustness, Sensitivity, robustness, sensitivity
-from upbeat.explore.executors import Crew, Job, crew
+from upbeat.explore.executors import Crew, Job, crew, crew_of_search
 from upbeat.explore.outputs import OfTrace, formula, of_property
 from upbeat.explore.sampling import Column, Design, chosen, read_table, says_range
 from upbeat.explore.store import RESERVED, Layout, Memory, Results, Store
@@ -45,9 +45,11 @@ _KEYS = (
         "events",
         "out",
     ),
-    *("sensitivity", "optimise", "calibrate"),
+    *("uncertainty", "robustness", "sensitivity", "optimise", "calibrate"),
 )
 _ANSWERS = {
+    "uncertainty": ("probabilities",),
+    "robustness": ("masters",),
     "sensitivity": ("method", "samples"),
     "optimise": ("minimise", "maximise", "subject", "evaluations"),
     "calibrate": ("measured", "signals", "sigma", "loss"),
@@ -109,7 +111,8 @@ class Study:
     events: int = 0
     out: Path | None = None
     answers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What a file asks for besides: ``sensitivity``, ``optimise``, ``calibrate``, with their settings."""
+    """What a file asks for besides: ``uncertainty``, ``robustness``, ``sensitivity``, ``optimise``,
+    ``calibrate``, with their settings."""
 
     def __post_init__(self) -> None:
         check_type(self.experiment, Experiment, "the experiment of a study")
@@ -183,7 +186,7 @@ class Study:
         span = self.experiment.span
         grid = tuple(np.linspace(span.start, span.stop, self.times).tolist()) if self.signals else ()
         known = [one.name for one in self.experiment.scenario.properties]
-        asked = {name: of_property(one, known) or one for name, one in self.outputs.items()}
+        asked: dict[str, Any] = {n: of_property(one, known) or one for n, one in self.outputs.items()}
         made = Work(
             self.experiment,
             {key: _two(column) for key, column in self.columns.items()},
@@ -276,6 +279,18 @@ class Study:
             kept.close()
         return results
 
+    def crew_of_search(
+        self,
+        executor: Any = None,
+        workers: int | None = None,
+        device: str | None = None,
+        single: bool = False,
+    ) -> Crew:
+        """Whoever makes the runs of a search, generation by generation."""
+        if device is None and not single:
+            return crew_of_search(self.work, executor, workers)
+        return self._crew(executor, workers, device, single)
+
     def _crew(self, executor: Any, workers: int | None, device: str | None, single: bool) -> Crew:
         if device is None and single:
             raise InvalidInput("single precision is for a GPU: leave out --single, or add --device gpu")
@@ -339,9 +354,11 @@ class Study:
 
     # ------------------------------------------------------------ answers
 
-    def sensitivity(self, method: str = "sobol", samples: int = 256, **running: Any) -> Sensitivity:
+    def sensitivity(
+        self, method: str = "sobol", samples: int = 256, out: Path | None = None, **running: Any
+    ) -> Sensitivity:
         """Which parameters matter: see `upbeat.explore.answers.sensitivity`."""
-        return sensitivity(self, method, samples, **running)
+        return sensitivity(self, method, samples, out, **running)
 
     def robustness(
         self, masters: Mapping[str, Mapping[str, Any]] | None = None, **running: Any
@@ -355,6 +372,7 @@ class Study:
         signals: Mapping[str, str] | Sequence[str] | None = None,
         sigma: Mapping[str, float] | float | None = None,
         loss: str = "linear",
+        **where: Any,
     ) -> Calibration:
         """What varies, so that runs come closest to measurements: see
         `upbeat.explore.calibrate.calibrate`."""
@@ -363,7 +381,7 @@ class Study:
 
         low, high, keys = bounds(self)
         ranges = {key: (low[k], high[k]) for k, key in enumerate(keys)}
-        return calibrate(self.experiment, measured, ranges, signals, sigma, loss)
+        return calibrate(self.experiment, measured, ranges, signals, sigma, loss, **where)
 
     def optimise(
         self,
@@ -372,11 +390,12 @@ class Study:
         subject: Sequence[str] = (),
         evaluations: int = 1000,
         report: Callable[[int, int], None] | None = None,
+        **where: Any,
     ) -> Optimum:
         """The best design, or the front of several goals: see `upbeat.explore.optimise.optimise`."""
         from upbeat.explore.optimise import optimise
 
-        return optimise(self, minimise, maximise, subject, evaluations, report)
+        return optimise(self, minimise, maximise, subject, evaluations, report, **where)
 
 
 def _two(column: Column) -> tuple[Any, ...]:
@@ -418,7 +437,13 @@ def of_file(experiment: Experiment, path: Path) -> Study:
             for setting in value.keys() - set(_ANSWERS[key]):
                 hint = suggest(setting, _ANSWERS[key], "settings")
                 problems.add(("study", key, setting), f"unknown key '{setting}'", hint)
-            made.setdefault("answers", {})[key] = dict(value)
+            asked = dict(value)
+            if isinstance(asked.get("masters"), Mapping):
+                asked["masters"] = {
+                    name: dict(_flat(one, "")) if isinstance(one, Mapping) else one
+                    for name, one in asked["masters"].items()
+                }
+            made.setdefault("answers", {})[key] = asked
         elif key in ("table", "out"):
             made[key] = path.parent / as_path(value, f"study.{key}")
         else:
@@ -439,6 +464,15 @@ def of_file(experiment: Experiment, path: Path) -> Study:
         problems.add(("study",) if where is None else ("study", "vary", where), str(error))
     lines = Lines(text)
     raise ScenarioError([replace(one, line=lines.of(one.where)) for one in problems.found], str(path))
+
+
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """Settings by name: ``master.step = …`` is a table in a table to TOML."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _named(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from upbeat.explore.answers import Sensitivity
+from upbeat.explore.answers import Robustness, Sensitivity, Spread
 from upbeat.explore.calibrate import Calibration
 from upbeat.explore.optimise import Optimum
 from upbeat.explore.store import Results
@@ -29,6 +30,7 @@ def summary(results: Results) -> dict[str, Any]:
         values = values[np.isfinite(values)]
         if len(values):
             found["outputs"][name] = {
+                "runs": len(values),
                 "mean": float(values.mean()),
                 "std": float(values.std(ddof=1)) if len(values) > 1 else 0.0,
                 "min": float(values.min()),
@@ -53,9 +55,60 @@ def described(results: Results) -> str:
             rows.append((name, *(f"{values[key]:.5g}" for key in ("mean", "std", "min", "max"))))
     if len(rows) > 1:
         lines += table(rows)
+    some = {name: one["runs"] for name, one in found["outputs"].items() if one is not None}
+    for name, count in some.items():
+        if count < found["runs"] - found["failed"]:
+            lines.append(f"note: {name} has a value in {count:,} runs only")
     if found["out"]:
         lines.append(f"results in {found['out']}")
     return "\n".join(lines)
+
+
+def of_uncertainty(spreads: Mapping[str, Spread]) -> tuple[dict[str, Any], str]:
+    """Moments and quantiles with how well they are known."""
+    data = {
+        name: {
+            "runs": one.runs,
+            "mean": one.mean,
+            "error": one.error,
+            "std": one.std,
+            "quantiles": {
+                f"{p:g}": [v if isfinite(v) else None for v in values] for p, values in one.quantiles.items()
+            },
+            "converged": one.converged,
+        }
+        for name, one in spreads.items()
+    }
+    rows: list[tuple[str, ...]] = [
+        ("output", "mean ± standard error", "std", "quantile", "value", "95 % from", "to")
+    ]
+    notes = []
+    for name, one in spreads.items():
+        first = (name, f"{one.mean:.5g} ± {one.error:.2g}", f"{one.std:.5g}")
+        for p, values in one.quantiles.items():
+            rows.append((*first, f"{100 * p:g} %", *(f"{v:.5g}" if isfinite(v) else "?" for v in values)))
+            first = "", "", ""
+        if not one.converged:
+            notes.append(f"note: {name}: the means of both halves of the runs differ: take more samples")
+        if not all(isfinite(v) for values in one.quantiles.values() for v in values):
+            notes.append(f"note: {name}: {one.runs} runs are too few to bound all quantiles")
+    return data, "\n".join([*table(rows), *notes])
+
+
+def of_robustness(found: Robustness) -> tuple[dict[str, Any], str]:
+    """Whether conclusions hold with other masters."""
+    data = {
+        output: {"holds": found.holds(output), "masters": {name: one._asdict() for name, one in each.items()}}
+        for output, each in found.compared.items()
+    }
+    rows: list[tuple[str, ...]] = [
+        ("output", "master", "change / spread", "rank correlation", "same best", "")
+    ]
+    for output, each in found.compared.items():
+        for name, one in each.items():
+            shown = f"{one.change:.2g}", f"{one.ranks:.3f}", "yes" if one.same_best else "no"
+            rows.append((output, name, *shown, "" if found.holds(output) else "does not hold"))
+    return data, "\n".join(table(rows))
 
 
 def of_sensitivity(found: Sensitivity) -> tuple[dict[str, Any], str]:
