@@ -291,6 +291,17 @@ class ReadableStates(Protocol):
         ...
 
 
+@runtime_checkable
+class NamedStates(Protocol):
+    """A model that knows what the states of its units hold as bytes: little-endian doubles, of which each has
+    a name here. One without a name belongs to the run that the unit is in (its time, what inputs do).
+
+    So a unit can go on where another one has left, whose model is the same but for what was added to it.
+    """
+
+    def named_states(self) -> Sequence[str]: ...
+
+
 TokenPath = tuple[Any, ...]
 """Where something is in a token: indices, keys and attributes, from outside in."""
 

@@ -25,6 +25,7 @@ from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import inner_warnings, step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.selection import Selection, select
+from upbeat.engine.structures import Selections, needs_objects
 from upbeat.engine.settings import (
     Settings,
     Tables,
@@ -32,6 +33,7 @@ from upbeat.engine.settings import (
     checked_every,
     checked_truth,
     default_pace,
+    matched,
     outside_files,
 )
 from upbeat.master.master import Master, as_pace
@@ -91,6 +93,43 @@ class Experiment(Displayed):
         return {own.name: getattr(self, own.name) for own in fields(self)}  # and nothing that follows from it
 
     @cached_property
+    def structures(self) -> Mapping[str, Experiment]:
+        """An experiment for each structure of the scenario, which ends where an event leads to another one.
+
+        Empty, if the scenario is one structure all the time. What looks at a plan, looks at that of one of
+        these: the run of them all goes from one to the next.
+        """
+        found = {}
+        for one in self.scenario.structures:
+            scenario = self.scenario.structure(one.name)
+            record = None if self.record is None else matched(self.record, scenario)
+            found[one.name] = replace(
+                self, scenario=scenario, record=record, flatten=False, out=None, checkpoint=None
+            )
+        if found and self.engine == "auto" and (unit := needs_objects(found)) is not None:
+            found = {name: replace(part, engine="interpret") for name, part in found.items()}
+        return found
+
+    def check_structures(self) -> None:
+        """Refuse what a run through several structures cannot do."""
+        if not self.scenario.structures:
+            return
+        if self.real_time is not None:
+            raise InvalidInput(
+                "a run through several structures is not in real time: leave out real_time (--real-time off)"
+            )
+        if self.cores > 1:
+            raise InvalidInput(
+                "a run through several structures is on one core: leave out cores (--cores), or choose a "
+                "structure (--structure)"
+            )
+        if self.later():
+            raise InvalidInput(
+                "signals of parameters cannot be followed through several structures: let an event change "
+                "the parameter, or give the structures different values"
+            )
+
+    @cached_property
     def closed(self) -> Scenario:
         """The scenario with its inputs driven by the signals, or held at their start values."""
         whole = self.scenario.watching()
@@ -120,13 +159,16 @@ class Experiment(Displayed):
     def check_plan(self, problems: Problems) -> None:
         """Make the plan; a master that does not fit is a problem of the file it was read from."""
         try:
-            self.plan  # noqa: B018
+            for part in self.structures.values() or (self,):
+                part.plan  # noqa: B018
         except MasterError as error:
             problems.add(("master",), str(error))
 
     @cached_property
     def choice(self) -> Choice:
         """The engine that will run it, and why."""
+        if self.structures:
+            return next(iter(self.structures.values())).choice
         units = self._called
         choice = choose(self.engine, units)
         if self.jit and choice.name != "native":
@@ -170,11 +212,20 @@ class Experiment(Displayed):
     @cached_property
     def selection(self) -> Selection:
         """What is recorded."""
+        if self.structures:
+            return self.selections.whole
         return select(self.plan.program, self.record)
+
+    @cached_property
+    def selections(self) -> Selections:
+        """What is recorded of each structure."""
+        return Selections.of(self.structures, self.record)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What became of the choices that were left open, for the trace."""
+        if self.structures:
+            return tuple(dict.fromkeys(note for part in self.structures.values() for note in part.notes))
         if not self.shared:
             return self.plan.program.notes
         from upbeat.engine.parallel.cores import core_notes
@@ -184,6 +235,12 @@ class Experiment(Displayed):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What may go wrong and can be seen before the run, in sentences."""
+        if self.structures:
+            return tuple(
+                f"in structure '{name}': {remark}"
+                for name, part in self.structures.items()
+                for remark in part.remarks
+            )
         found = self.plan.master.warnings
         if not self.plan.scenario.only_equations:
             inside = inner_warnings(self.plan.scenario)
@@ -202,6 +259,7 @@ class Experiment(Displayed):
 
     def open(self, resumed: Stored | None = None) -> Run:
         """A run to step by hand; one that was `resumed` stands where its checkpoint was made."""
+        self.check_structures()
         keeper = None
         if self.checkpoint is not None:
             from upbeat.engine.resume import keeper_for  # which knows what an experiment is
@@ -270,6 +328,8 @@ class Experiment(Displayed):
         experiment with many values.
         """
         made = replace(self, scenario=self.scenario.with_values(values))
+        if self.structures:
+            return made
         plan = self.plan.with_values(values, self.scenario, made.scenario)
         if plan is not None and self.signals is None:
             if self.choice.name == "native":
@@ -296,6 +356,7 @@ _SHARED = _CHOSEN | {"profile"}
 _FOLLOWS_FROM = {
     "closed": _CLOSED, "plan": _PLANNED, "choice": _CHOSEN, "shared": _SHARED, "lowered": _SHARED,
     "selection": _PLANNED | {"record"}, "machine_code": _PLANNED,
+    "structures": _SHARED | {"record", "every", "jumps"}, "selections": _PLANNED | {"record"},
 }  # fmt: skip
 """What is made of an experiment, and the fields that it follows from."""
 

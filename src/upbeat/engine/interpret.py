@@ -429,6 +429,10 @@ class Interpreter:
         """The running units, for those who look at them beside the program."""
         return self._units
 
+    def release(self, name: str) -> Any:
+        """A unit that goes on elsewhere: this machine lets go of it, and must not be run any more."""
+        return self._units.pop(name)
+
     # ---------------------------------------------------------------- for the loop
 
     def read(self, cell: int) -> Value:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from math import inf
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from upbeat.core.errors import (
     FAULTS,
@@ -25,7 +25,9 @@ from upbeat.core.errors import (
     check_type,
     suggest,
 )
+from upbeat.core.names import split
 from upbeat.core.ports import Signal, Value
+from upbeat.core.time import Span
 from upbeat.engine.by_hand import Drive, ManualChanges
 from upbeat.engine.checkpoint import CheckpointWriter, Stored, set_back
 from upbeat.engine.interpret import Interpreter
@@ -36,6 +38,7 @@ from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import nests, warn_unconverted
 from upbeat.engine.selection import Selection
+from upbeat.engine.structures import Course, Living
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
 from upbeat.scenario.merging.inline import path_of
@@ -214,22 +217,26 @@ class Run:
         resumed: Stored | None = None,
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
-        plan, choice = experiment.plan, experiment.choice
+        before = {} if resumed is None else resumed.document["info"]
         self._experiment = experiment
+        self._course = Course(experiment, before.get("structures", ())) if experiment.structures else None
+        part = experiment if self._course is None else self._course.part
+        self._plan = plan = part.plan
         self._program = plan.program
         self._scenario = plan.scenario
-        self._choice = choice
+        self._choice = experiment.choice
         self._warnings = experiment.remarks
         for remark in self._warnings:
             _log.warning("%s", remark)
         self._span = experiment.span
-        before = {} if resumed is None else resumed.document["info"]
         self._began = time.perf_counter() - before.get("wall_seconds", 0.0)
         self._ended = 0.0
         self._closed = False
-        self._by_hand = ManualChanges(
-            plan.program, plan.scenario, before.get("parameters"), experiment.later()
-        )
+        self._past: dict[str, Any] = {"parameters": {}, "undefined": {}, "doubts": ()}
+        """What is to be told of structures that are over."""
+        changed, gone = _by_presence(before.get("parameters"), plan.scenario)
+        self._past["parameters"] = gone
+        self._by_hand = ManualChanges(plan.program, plan.scenario, changed, experiment.later())
         self._outcome: Outcome | None = None
         self._counted_before = before.get("solvers", {})
         self._provenance = provenance or before.get("provenance")
@@ -252,7 +259,7 @@ class Run:
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
-            self._machine, loop = self._built(experiment, selection)
+            self._machine, loop = self._built(part, self._span)
             self._drive = self._loop = loop
             if resumed is None:
                 warn_unconverted(plan.scenario)
@@ -266,22 +273,77 @@ class Run:
             if self._checkpoint_writer is not None and resumed is None:
                 self.checkpoint()
 
-    def _built(self, experiment: Experiment, selection: Selection) -> tuple[Machine, Loop]:
-        """The machine of the chosen engine, and the loop that drives it, ready to begin."""
-        plan, span = experiment.plan, experiment.span
+    def _built(
+        self, experiment: Experiment, span: Span, living: Mapping[str, Any] | None = None
+    ) -> tuple[Machine, Loop]:
+        """The machine of the chosen engine, and the loop that drives it, ready to begin. `living` units are
+        there already."""
+        plan, selection, recorder, strings = experiment.plan, experiment.selection, self._recorder, self._strings
+        if self._course is not None:
+            selection = self._course.selections.parts[self._course.name]
+            recorder, strings = cast(Recorder, self._course.rows(recorder)), []
         check_span(plan.pace, span)
         if self._choice.name == "interpret":
-            interpreter = Interpreter(plan.program, plan.scenario.units, span.start)
-            return interpreter, Loop(interpreter, plan.program, span, selection, self._recorder)
+            there = living or {}
+            units = {
+                name: Living(model, there[name]) if name in there else model
+                for name, model in plan.scenario.units.items()
+            }
+            interpreter = Interpreter(plan.program, units, span.start)
+            return interpreter, Loop(interpreter, plan.program, span, selection, recorder)
         machine: native.Machine
         if self._choice.name == "compiled":
-            machine = experiment.machine_code.machine(plan, span.start, strings=self._strings)
-            return machine, NativeLoop(machine, plan.program, span, selection, self._recorder)
-        machine = native.Machine(experiment.lowered, plan.scenario.units, span.start, strings=self._strings)
+            machine = experiment.machine_code.machine(plan, span.start, strings=strings)
+            return machine, NativeLoop(machine, plan.program, span, selection, recorder)
+        machine = native.Machine(experiment.lowered, plan.scenario.units, span.start, strings=strings)
         self._schedules = experiment.lowered.schedules
         if self._schedules:
             machine.try_cores()
-        return machine, NativeLoop(machine, plan.program, span, selection, self._recorder)
+        return machine, NativeLoop(machine, plan.program, span, selection, recorder)
+
+    def _go_on(self) -> None:
+        """Where an event has ended a structure, the next one begins."""
+        course, machine, loop = self._course, self._machine, self._loop
+        if course is None or machine is None or loop is None or not self._switched:
+            return
+        t, plan = loop.time, self._plan
+        course.go_on(machine, plan, t)
+        part = course.part
+        living = course.living(machine, plan)
+        self._leave(machine)
+        changed, gone = _by_presence(self._by_hand.changes, part.plan.scenario)
+        made, following = self._built(part, Span(t, self._span.stop), living)
+        try:
+            self._by_hand = ManualChanges(part.plan.program, part.plan.scenario, changed, [])
+            self._by_hand.again(made)
+            course.take_over((machine, plan), (made, part.plan), living=living)
+        except BaseException:
+            made.close()
+            raise
+        self._past["parameters"] |= gone
+        self._machine, self._plan = made, part.plan
+        self._program, self._scenario = part.plan.program, part.plan.scenario
+        machine.close()
+        self._drive = self._loop = following
+        following.after(loop.steps)
+        following.begin()
+        course.check_conserved(made, part.plan)
+
+    @property
+    def _switched(self) -> bool:
+        """Whether an event leads to another structure, and there is time left for that."""
+        course, machine, loop = self._course, self._machine, self._loop
+        if course is None or machine is None or loop is None:
+            return False
+        return loop.over and loop.time < self._span.stop and course.switched(machine, self._plan)
+
+    def _leave(self, machine: Machine) -> None:
+        """Keep what a structure that is over has to tell."""
+        self._counted_before = {
+            **self._counted_before, **solver_counts(machine, self._scenario, self._counted_before)
+        }  # fmt: skip
+        self._past["doubts"] = tuple(dict.fromkeys(self._doubts()))
+        self._past["undefined"] = self._undefined()
 
     def __reduce__(self) -> Any:
         raise InvalidInput("a run cannot be pickled: keep its state with a checkpoint, or pickle its trace")
@@ -306,6 +368,9 @@ class Run:
             with self._guarded():
                 self._by_hand.refresh(drive)
                 self._move(drive.step)
+                while self._switched:
+                    self._go_on()
+                drive = self._live()
                 self._follow(drive)
                 self._keep(drive)
             if drive.finished:
@@ -321,32 +386,35 @@ class Run:
         drive = self._live()
         with self._guarded(), _WATCH.over(self):
             if not drive.finished:
-                self._stretch(drive, seconds)
+                self._stretch(seconds)
             self._recorder.flush()
-        if drive.finished:
+        if self.finished:
             self._outcome = self._end()
-        return drive.time
+        return self.time
 
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""
-        drive = self._live()
-        with self._guarded(), interruptible(self._machine) as asked, _WATCH.over(self):
-            while not drive.finished:
-                self._stretch(drive, BUDGET_SECONDS, asked)
-                if report is not None:
-                    report(drive.time)
-                if asked.is_set() and not drive.finished:
-                    self._outcome = Outcome.INTERRUPTED
-                    self.close()
-                    raise Interrupted(f"interrupted at t = {drive.time:.9g}", self.trace)
+        self._live()
+        with self._guarded(), _WATCH.over(self):
+            while not self.finished:
+                machine = self._machine
+                with interruptible(machine) as asked:
+                    while self._machine is machine and not self.finished:
+                        self._stretch(BUDGET_SECONDS, asked)
+                        if report is not None:
+                            report(self.time)
+                        if asked.is_set() and not self.finished:
+                            self._outcome = Outcome.INTERRUPTED
+                            self.close()
+                            raise Interrupted(f"interrupted at t = {self.time:.9g}", self.trace)
             self._outcome = self._end()
             self.close()  # writes the last rows: here, too, the disk may turn out to be full
         return self.trace
 
-    def _stretch(self, drive: Drive, seconds: float, asked: threading.Event | None = None) -> None:
+    def _stretch(self, seconds: float, asked: threading.Event | None = None) -> None:
         """Some steps, and what is due after them. If Ctrl-C is `asked` for, the last may be cut short."""
         with self._turn:
-            self._live()
+            drive = self._live()
             self._by_hand.refresh(drive)
             writer = self._checkpoint_writer
             max_steps = ENDLESS if writer is None else writer.max_steps(drive)
@@ -358,6 +426,9 @@ class Run:
                     raise
                 self._whole = False
             if self._whole:
+                while self._switched:
+                    self._go_on()
+                drive = self._live()
                 self._follow(drive)
                 self._keep(drive)
 
@@ -429,7 +500,7 @@ class Run:
         """How a run ends whose drive has nothing left to do."""
         if self._paced is not None and self._paced.too_late:
             return Outcome.TOO_LATE
-        if self._loop is not None and self._loop.over:
+        if self._loop is not None and self._loop.over and self._loop.time < self._span.stop:
             return Outcome.STOPPED_BY_EVENT
         return Outcome.STOPPED_BY_UNIT if self._last_word else Outcome.FINISHED
 
@@ -500,7 +571,12 @@ class Run:
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
                 **({"warnings": [*self._warnings, *doubts]} if self._warnings or doubts else {}),
                 **({"provenance": self._provenance} if self._provenance else {}),
-                **({"parameters": changes} if (changes := self._by_hand.changes) else {}),
+                **(
+                    {"parameters": changes}
+                    if (changes := {**self._past["parameters"], **self._by_hand.changes})
+                    else {}
+                ),
+                **({} if self._course is None else {"structures": self._course.told}),
                 **({"failure": self._failure} if self._failure else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if worked else {}),
@@ -510,22 +586,25 @@ class Run:
                 *slower,
                 *(varied_rate(self._scenario, drive.steps) if drive else ()),
                 *self._by_hand.notes,
+                *(() if self._course is None else self._course.notes),
                 *([self._last_word] if self._last_word else []),
             ),
         }
 
     def _undefined(self) -> dict[str, float]:
         """When conditions of events were first not numbers, as far as they were."""
+        past: dict[str, float] = self._past["undefined"]
         if self._machine is None:
-            return {}
+            return past
         places = self._program.undefined.items()
         seen = {event: float(self._machine.read(place)) for event, place in places}
-        return {event: t for event, t in seen.items() if t < inf}
+        return {event: t for event, t in seen.items() if t < inf} | past
 
     def _doubts(self) -> tuple[str, ...]:
         """What the program has noticed that makes results doubtful."""
+        past: tuple[str, ...] = self._past["doubts"]
         if self._machine is None:
-            return ()
+            return past
         read, read_inside = self._machine.read, self._machine.read_inside
         cells = [[float(read(one.register + k)) for k in range(3)] for one in self._program.doubts]
         sentences = [one.sentence(values) for one, values in zip(self._program.doubts, cells, strict=True)]
@@ -534,7 +613,7 @@ class Run:
                 deeper = [read_inside(inside.path, one.register + k) for k in range(3)]
                 said = one.sentence([inf if cell is None else cell for cell in deeper])
                 sentences.append(None if said is None else f"inside '{inside.name}': {said}")
-        return tuple(sentence for sentence in sentences if sentence is not None)
+        return (*past, *(sentence for sentence in sentences if sentence is not None))
 
     def _on_cores(self) -> tuple[str, ...]:
         """What the first steps have shown about several cores."""
@@ -611,6 +690,14 @@ class Run:
 
     def _known(self, error: BaseException) -> BaseException:
         return known_error(self._scenario, error)
+
+
+def _by_presence(
+    changes: Mapping[str, list[list[Any]]] | None, scenario: Scenario
+) -> tuple[dict[str, list[list[Any]]], dict[str, list[list[Any]]]]:
+    """Parameters that were changed by hand: those of units that are there, and of others."""
+    there = {name: made for name, made in (changes or {}).items() if split(name)[0] in scenario.units}
+    return there, {name: made for name, made in (changes or {}).items() if name not in there}
 
 
 def known_error(scenario: Scenario, error: BaseException) -> BaseException:

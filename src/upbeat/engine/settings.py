@@ -360,8 +360,17 @@ def default_pace(scenario: Scenario | None) -> Pace | None:
     return EventDriven() if discrete and all(discrete) else None
 
 
+def matched(patterns: Sequence[str], scenario: Scenario) -> tuple[str, ...]:
+    """The patterns that something to record matches."""
+    names = recordable(scenario)
+    return tuple(pattern for pattern in patterns if matching(pattern, names))
+
+
 def recordable(scenario: Scenario) -> list[str]:
     """The names of all that can be recorded: inputs and outputs, those of the scenario included."""
+    if scenario.structures:
+        parts = [recordable(scenario.structure(one.name)) for one in scenario.structures]
+        return list(dict.fromkeys(name for part in parts for name in part))
     closed = scenario.closed()
     ports = [(unit, port) for unit, model in closed.units.items() for port in model.ports]
     signals = [(unit, p) for unit, p in ports if p.causality is not Causality.PARAMETER]

@@ -70,7 +70,9 @@ from upbeat.scenario.events.watcher import waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
+    from upbeat.master.events.leaving import Leaving
     from upbeat.master.events.monitors import Monitors
+    from upbeat.scenario.structures import Stage
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,7 @@ class Master:
         blocks, paced = written(self.pace, steps, coupled, wiring)
         pace = paced.pace
         left: frozenset[str] = frozenset()
+        left_to = _leaving(wiring, closed.stage) if closed.stage is not None else None
         instant = Instants()
         if not blocks.settles:
             left = idle(wiring, blocks.steps.values()) if closed.eventful and not driven else frozenset()
@@ -181,10 +184,16 @@ class Master:
             from upbeat.master.sensitivities import sensitivities
 
             derived = sensitivities(wiring)
-        at_instant = (*blocks.instant, *instant.whole)
+        at_instant: Block = (*blocks.instant, *instant.whole)
+        if left_to is not None:
+            at_instant = (*left_to.keep, *at_instant)
         program = Program(
             layout=wiring.registers.layout(),
-            start=(*paced.begin, *instant.first, *blocks.start, *begun, *(watched.begin if watched else ())),
+            start=(
+                *(*paced.begin, *instant.first, *blocks.start, *begun),
+                *(left_to.begin if left_to is not None else ()),
+                *(watched.begin if watched else ()),
+            ),
             steps={
                 name: (*instant.keep, *(without(step, left, wiring.outputs) if left else step))
                 for name, step in blocks.steps.items()
@@ -197,7 +206,8 @@ class Master:
             notes=(*self.why, *blocks.notes, *wiring.notes),
             events=instant.events if watched is None else {**instant.events, **watched.events},
             due=instant.due if watched is None else watched.due,
-            ends=None if watched is None else watched.ends,
+            ends=wiring.over,
+            leads=None if left_to is None else left_to.leads,
             stops=blocks.stops,
             arrivals=instant.arrivals,
             micro=instant.micro,
@@ -335,6 +345,15 @@ def _watched(wiring: Wiring, due: Reg | None) -> Monitors:
     from upbeat.master.events.monitors import monitors
 
     return monitors(wiring, due)
+
+
+def _leaving(wiring: Wiring, stage: Stage) -> Leaving:
+    """What ends one structure of several; few scenarios have any."""
+    from upbeat.master.events.leaving import leaving
+
+    found = leaving(wiring, stage)
+    wiring.leading = found.after
+    return found
 
 
 def initialized(wiring: Wiring, exchange: Block) -> Block:

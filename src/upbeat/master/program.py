@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from math import inf
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from upbeat.core.display import Displayed
 from upbeat.core.expr import Cell, Expr, Name, Number, Op, apply, fold, show
@@ -23,6 +23,9 @@ from upbeat.core.expr.nodes import with_args
 from upbeat.core.ports import Kind, Port, Value, Values
 from upbeat.core.reasons import REPLACED, ROUNDED, STOPPED, Reason
 from upbeat.core.records import dataclass
+
+if TYPE_CHECKING:
+    from upbeat.scenario.structures import Stage
 
 # ----------------------------------------------------------------------------------------------------
 # What the log tells about an event between units, and how the numbers it fires with are read.
@@ -443,6 +446,22 @@ class Blocks:
 
 
 @dataclass(frozen=True)
+class Leads:
+    """What a program that is one structure of several leaves to the next.
+
+    `to` holds which of the switches of the `stage` has ended it, counted from 1 (0: none has). By conserved
+    quantity there are its value and the size of its terms, as they were at the start (`first`) and right
+    before the latest instant (`last`). `starts` has, by switch, the registers of new values.
+    """
+
+    stage: Stage
+    to: Reg
+    first: Mapping[str, tuple[Reg, Reg]]
+    last: Mapping[str, tuple[Reg, Reg]]
+    starts: tuple[tuple[Reg, ...], ...]
+
+
+@dataclass(frozen=True)
 class Budget:
     """How many steps may still end at events that depend on states, and what to say if too many did.
 
@@ -564,6 +583,9 @@ class Program(Displayed):
 
     ends: Reg | None = None
     """A real register that is not zero, after an instant, if the run ends there."""
+
+    leads: Leads | None = None
+    """Of one structure of several: which event has ended it, and what it leaves to the next."""
 
     arrivals: Mapping[str, Block] = field(default_factory=dict)
     """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""

@@ -13,7 +13,7 @@ from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.master.inputs.approximation import Approximation, Place, Trajectory
 from upbeat.master.port_registers import End, Interval, PortRegisters
-from upbeat.master.program import Advance, Doubt, Get, History, If, Instruction, Let, Reg, Set
+from upbeat.master.program import Advance, Block, Doubt, Get, History, If, Instruction, Let, Reg, Set
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -53,6 +53,10 @@ class Wiring(PortRegisters):
         """By event: two registers in which the pace says when it first saw it coming, and for when."""
         self.struck: dict[str, list[Let]] = {}
         """By unit: how those are told who want to know that an event has reached it."""
+        self.leading: Mapping[str, Block] = {}
+        """By event: what follows it, where it ends a structure."""
+        self.over: Reg | None = None
+        """Where it says that the run is over, before its stop time."""
         self.followed: dict[bool, Followed] = {}
         """The conditions of events that are computed already: with rates from equations, and without."""
         self._trajectories: dict[tuple[End, Interval, bool, Guess | None], Trajectory] = {}
@@ -62,6 +66,12 @@ class Wiring(PortRegisters):
     def interval(self, name: str) -> Interval:
         """Registers for the ends of a part of a step."""
         return Interval(self.registers.new(f"{name}′now"), self.registers.new(f"{name}′next"))
+
+    def ending(self) -> Reg:
+        """The register that says that the run is over, before its stop time."""
+        if self.over is None:
+            self.over = self.registers.new("over")
+        return self.over
 
     def note(self, text: str) -> None:
         """Something that `upbeat explain` should say, once."""

@@ -31,6 +31,7 @@ from upbeat.units.shorthand import KEYS, check_settable, read_port, with_starts
 
 if TYPE_CHECKING:
     from upbeat.properties.robustness import Property
+    from upbeat.scenario.structures import Stage, Structure
 
 # ----------------------------------------------------------------------------------------------------
 # What is checked about the parts of a scenario one by one: names, models, sizes, units of measure.
@@ -239,6 +240,9 @@ class Parts:
     properties: tuple[Property, ...] = ()
     monitored: tuple[Property, ...] = ()
     """Those that are watched during a run, over hidden outputs (see `upbeat.scenario.properties`)."""
+    structures: tuple[Structure, ...] = ()
+    stage: Stage | None = None
+    """Of a scenario that is one structure of another (see `upbeat.scenario.structures`)."""
 
     @property
     def all_connections(self) -> tuple[Connection | EventConnection, ...]:
@@ -261,6 +265,7 @@ class Sections(NamedTuple):
     parameters: Mapping[str, Any] = {}
     events: object = None
     properties: object = None
+    structures: object = None
 
 
 def assemble(sections: Sections, problems: Problems, broken: Collection[str] = ()) -> Parts:
@@ -268,7 +273,7 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
 
     `broken` names units whose models could not be made: what depends on them is not complained about.
     """
-    units, connections, inputs, outputs, parameters, events, properties = sections
+    units, connections, inputs, outputs, parameters, events, properties, structures = sections
     check_type(units, Mapping, "units")
     check_type(parameters, Mapping, "parameters")
     check_type(connections, Iterable, "connections")
@@ -312,6 +317,10 @@ def assemble(sections: Sections, problems: Problems, broken: Collection[str] = (
             taken |= {event.name for event in parts.events}
             found = read_properties(properties, readable, parts.outputs, problems, taken)
             parts = replace(parts, properties=tuple(found))
+    if structures is not None:
+        from upbeat.scenario.structures import read_structures  # which few scenarios have
+
+        parts = replace(parts, structures=read_structures(structures, parts, problems, broken))
     check_measures(parts, problems)
     return parts
 

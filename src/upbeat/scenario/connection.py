@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -271,3 +271,15 @@ def _one(port: Port) -> Port:
 def _written(formulas: tuple[Formula, ...], convert: bool) -> Written:
     text = formulas[0].text if len(formulas) == 1 else tuple(one.text for one in formulas)
     return text if convert else {"value": text, "convert": False}
+
+
+def pairs_of(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Inputs and what drives them; ``left.F = …`` without quotation marks is a table in a table to TOML.
+
+    Behind the port, a table is a value: ``light.control = { event = "officer.cmd" }``.
+    """
+    for key, value in table.items():
+        if isinstance(value, Mapping) and "." not in prefix + key:
+            yield from pairs_of(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from upbeat.properties.robustness import Property, Robustness
     from upbeat.scenario.events.declared import Event
     from upbeat.scenario.signals import Signals
+    from upbeat.scenario.structures import Stage, Structure
     from upbeat.trace.trace import Trace
     from upbeat.units.solving.solvers import Solver
 
@@ -59,13 +60,15 @@ class Scenario(Displayed):
             parameters={"left.m": 2.0},
             events={"touch": {"when": "right.x <= left.x", "then": {"left.v": "right.v"}}},
             properties={"apart": "always(left.x <= right.x)"},
+            structures={"free": {}, "stuck": {"units": ["left"]}},
         )
 
     The left side of a connection is an input, the right side an expression over outputs and the scenario's
     own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.events.links` for
     event inputs). Events are conditions between units, and what they change (see
     `upbeat.scenario.events.declared`), and properties what results should be like (see
-    `upbeat.scenario.properties`). An input without a connection keeps its start value. All problems
+    `upbeat.scenario.properties`). `structures` say which units are there at a time, and what leads from one to
+    the next (see `upbeat.scenario.structures`). An input without a connection keeps its start value. All problems
     are found before a `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the
     unit that was declared first goes first.
     """
@@ -83,6 +86,10 @@ class Scenario(Displayed):
     """What its results should be like."""
     monitored: tuple[Property, ...]
     """Of one that is `watching`: the properties that its master watches, over hidden outputs."""
+    structures: tuple[Structure, ...]
+    """Which of its units are there at a time; empty: all of them, always."""
+    stage: Stage | None
+    """Of one structure of another scenario: what ends it."""
     name: str
     opened_inputs: tuple[Port, ...]
     origin: Origin | None
@@ -98,12 +105,14 @@ class Scenario(Displayed):
         parameters: Mapping[str, Any] | None = None,
         events: Mapping[str, Any] | None = None,
         properties: Mapping[str, Any] | None = None,
+        structures: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> None:
         problems = Problems()
         outputs, parameters = (given if given is not None else {} for given in (outputs, parameters))
         parts = assemble(
-            Sections(units, connections, inputs, outputs, parameters, events, properties), problems
+            Sections(units, connections, inputs, outputs, parameters, events, properties, structures or None),
+            problems,
         )
         problems.raise_if_any(name)
         self._fill(parts, name)
@@ -130,6 +139,8 @@ class Scenario(Displayed):
             events=parts.events,
             properties=parts.properties,
             monitored=parts.monitored,
+            structures=parts.structures,
+            stage=parts.stage,
             name=name,
             opened_inputs=opened,
             origin=origin,
@@ -231,6 +242,8 @@ class Scenario(Displayed):
         from upbeat.scenario.events.watcher import watchers
 
         found = {f"{unit}.{port}": event.name for event in self.events for unit, port in event.reads}
+        if self.stage is not None:
+            found |= {f"{unit}.{port}": reader for (unit, port), reader in self.stage.reads}
         for unit, watcher in watchers(self.units).items():  # in a nested scenario it was nest.events
             inside = self._path(unit, "").removesuffix(f"{EVENTS}.")
             found |= {f"{inside}{read}": event for read, event in watcher.constants}
@@ -356,12 +369,24 @@ class Scenario(Displayed):
         return self._with(with_watcher(self.parts))
 
     def watching(self) -> Scenario:
-        """The scenario as it runs, with what is needed to watch those of its properties that say so."""
+        """The scenario as it runs, with what is needed to watch those of its properties that say so, and to
+        know what it leaves to the structure after it."""
+        if self.stage is not None:
+            from upbeat.scenario.structures import told
+
+            if missing := told(self.parts):
+                return self.with_parts(outputs=(*self.outputs, *missing)).watching()
         if not any(one.online for one in self.properties) or self.monitored:
             return self
         from upbeat.scenario.properties import closed_properties, with_monitored
 
         return self._with(with_monitored(self.parts, closed_properties(self)))
+
+    def structure(self, name: str) -> Scenario:
+        """One of its structures as a scenario of its own, which ends at the events that lead to others."""
+        from upbeat.scenario.structures import structure_of
+
+        return structure_of(self, name)
 
     def judged(self, trace: Trace) -> dict[str, Robustness]:
         """By how much a trace of it has each of its properties."""
@@ -377,7 +402,18 @@ class Scenario(Displayed):
 
     def closed(self) -> Scenario:
         """The scenario with its inputs left to be set by hand; what masters make programs from."""
+        self._check_whole()
         return self if not self.inputs and not self.events else self._closed
+
+    def _check_whole(self) -> None:
+        """Refuse to be looked at as a scenario of one structure."""
+        if self.structures:
+            known = ", ".join(f"'{one.name}'" for one in self.structures)
+            raise InvalidInput(
+                f"this scenario has several structures ({known}), and only one of them can be looked at "
+                f"here: choose it by --structure {self.structures[0].name}, in Python "
+                f'experiment.structures["{self.structures[0].name}"]'
+            )
 
     @cached_property
     def _closed(self) -> Scenario:
@@ -397,6 +433,7 @@ class Scenario(Displayed):
         """
         from upbeat.scenario.merging.monolith import monolith
 
+        self._check_whole()
         return monolith(self, solver)
 
     # ---------------------------------------------------------------- being a value
@@ -414,13 +451,16 @@ class Scenario(Displayed):
             self.events,
             self.properties,
             self.monitored,
+            self.structures,
+            self.stage,
         )
 
     def _key(self) -> tuple[Any, ...]:
         # as a list: the order of units is part of a scenario, because it settles ties
         return (
             list(self.units.items()), self.connections, self.event_connections, self.inputs, self.outputs,
-            self.event_outputs, self.events, self.properties, self.monitored, self.name, self.origin,
+            self.event_outputs, self.events, self.properties, self.monitored, self.structures, self.stage,
+            self.name, self.origin,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:

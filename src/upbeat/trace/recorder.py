@@ -463,6 +463,10 @@ class Recorder:
             self._flush_events()
             self._flush_rows()
 
+    def number(self, text: str) -> int:
+        """The number of a text in the recorder's own pool."""
+        return self._pool.intern(text)
+
     @property
     def takes_early(self) -> bool:
         """Whether `save_rows` has a use for more rows: a file, and no texts (it lacks their numbers)."""

@@ -40,6 +40,7 @@ from upbeat.master.program import (
 )
 from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
+from upbeat.scenario.directory import EVENTS
 from upbeat.scenario.events.watcher import Watcher
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import bare
@@ -369,8 +370,9 @@ class _Instant:
         """What was sent goes into the log, if it was sent; an event between units with its story."""
         name, present = self._wiring.scenario.column(*end), self._events.present(end)
         details = self._details.of(end)
+        led = self._wiring.leading.get(end[1], ()) if end[0] == EVENTS else ()
         if details is None:
-            return _fire(name, self._events.outputs[end], present)
+            return If(Cell(present), (Fire(name, self._events.outputs[end]), *led))
         label = f"event '{name}' ({', '.join(details.units)})"
         count = self._wiring.registers.new(f"{name}′happened", Kind.INTEGER)
         self._events_counted[label] = count
@@ -380,6 +382,7 @@ class _Instant:
             Fire(name, details.register),
             *self._details.close(end),
             counted,
+            *led,
         )
         return If(Cell(present), report)
 

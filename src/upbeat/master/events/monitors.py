@@ -47,14 +47,13 @@ class Truth(NamedTuple):
 
 class Monitors(NamedTuple):
     """What is added to a program: what takes in a row, what is made of it, the events that may be logged, and
-    registers: of the next time at which something is decided, and of whether the run is over."""
+    the register of the next time at which something is decided."""
 
     begin: Block
     row: Block
     told: Block
     events: dict[str, Recordable]
     due: Reg | None
-    ends: Reg | None
 
     def around(self, instant: Block) -> Block:
         """What happens at an instant, with a look at the row before it and at the row after it."""
@@ -70,7 +69,7 @@ def monitors(wiring: Wiring, due: Reg | None) -> Monitors:
     new = wiring.registers.new
     told: list[Instruction] = []
     events: dict[str, Recordable] = {}
-    ends = new("over") if any(one.online == "stop" for one, _ in decided) else None
+    ends = wiring.ending() if any(one.online == "stop" for one, _ in decided) else None
     for one, truth in decided:
         violated = new(f"{one.name}′violated", Kind.BOOLEAN)
         stop = (Let(ends, ONE),) if ends is not None and one.online == "stop" else ()
@@ -86,7 +85,7 @@ def monitors(wiring: Wiring, due: Reg | None) -> Monitors:
             soonest = apply(Op.MIN, soonest, at)
         told.append(Let(known, soonest))
     begin = (Let(written.origin, written.now),)
-    return Monitors(begin, row, tuple(told), events, due if known is None else known, ends)
+    return Monitors(begin, row, tuple(told), events, due if known is None else known)
 
 
 class _Rows:

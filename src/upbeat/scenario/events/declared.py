@@ -154,14 +154,14 @@ class _Reading:
         given = self._entry.get("then", {})
         if not isinstance(given, Mapping):
             raise Wrong(f"expected new values, not {given!r}", 'Write then = { a.v = "-a.v" }.', ("then",))
-        changes = tuple(self._change(target, value) for target, value in _targets(given))
+        changes = tuple(self._change(target, value) for target, value in targets(given))
         if "of" in self._entry and not self._calls:
             raise Wrong("of is what a Python function in when is called with, and there is none", "", ("of",))
         written: dict[str, Any] = {"when": _plain(self._entry["when"])}
         if self._calls:
             written["of"] = _plain(self._entry["of"])
         if changes:
-            written["then"] = {str(target): _plain(value) for target, value in _targets(given)}
+            written["then"] = {str(target): _plain(value) for target, value in targets(given)}
         return Event(self._name, conditions, changes, tuple(self._reads), written, tuple(self._calls))
 
     def _conditions(self, given: object) -> Iterator[Expr]:
@@ -254,7 +254,7 @@ class _Reading:
         return read
 
 
-def _targets(given: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+def targets(given: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
     """``upper.v = …`` without quotation marks is a table in a table to TOML."""
     for key, value in given.items():
         if isinstance(value, Mapping):

@@ -75,6 +75,7 @@ from upbeat.core.errors import (
 )
 from upbeat.core.records import dataclass
 from upbeat.scenario.assemble import Sections, assemble, with_values
+from upbeat.scenario.connection import pairs_of
 from upbeat.scenario.files.definitions import MAX_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
 from upbeat.scenario.files.toml import Lines
@@ -99,6 +100,7 @@ _TABLES = (
     "outputs",
     "events",
     "properties",
+    "structures",
     "master",
     "run",
     "record",
@@ -226,7 +228,7 @@ def _read(
     definitions.unused()
     units = {name: model for name, model in made.items() if model is not None}
     broken = made.keys() - units.keys()
-    pairs = list(_pairs(tables["connections"], ""))
+    pairs = list(pairs_of(tables["connections"]))
     if not made:
         problems.add(
             ("units",), "the file has no units", 'Add at least one: [units.left] with states = { x = "-x" }.'
@@ -239,6 +241,7 @@ def _read(
         tables["outputs"],
         events=tables["events"] or None,
         properties=tables["properties"] or None,
+        structures=tables["structures"] or None,
     )
     parts = assemble(sections, problems, broken)
     if values:
@@ -360,18 +363,6 @@ def _tables(content: Mapping[str, Any], problems: Problems) -> dict[str, dict[st
             table = {}
         tables[key] = table
     return tables
-
-
-def _pairs(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Connections; ``left.F = …`` without quotation marks is a table in a table to TOML.
-
-    Behind the port, a table is a value: ``light.control = { event = "officer.cmd" }``.
-    """
-    for key, value in table.items():
-        if isinstance(value, Mapping) and "." not in prefix + key:
-            yield from _pairs(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _locate(problem: Problem, lines: Lines | None) -> Problem:

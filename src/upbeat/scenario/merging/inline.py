@@ -114,6 +114,7 @@ class ScenarioEditor:
             tuple(self.event_outputs.parts.values()),
             properties=self._before.properties,
             monitored=self._before.monitored,
+            stage=self._before.stage,
         )
         return Scenario.from_parts(parts, self._before.name, self._before.opened_inputs, self.origin)
 

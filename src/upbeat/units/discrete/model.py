@@ -18,6 +18,7 @@ from upbeat.core.ports import Causality, Kind, Port, Value, check_variable
 from upbeat.core.records import dataclass
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.equations.data import TIME
+from upbeat.units.inputs import packed_size
 from upbeat.units.shorthand import Complaints, check_settable, check_unique, unwrapped, with_starts
 
 if TYPE_CHECKING:
@@ -364,6 +365,12 @@ class Discrete:
     def remembers(self) -> tuple[str, ...]:
         """What the bytes of its states hold besides inputs and events."""
         return tuple(f"{variable.name}: {variable.kind.value}" for variable in self.variables)
+
+    def named_states(self) -> tuple[str, ...]:
+        """The variables; the rest of its states as bytes is the time, what inputs do and what has come."""
+        heard = sum(port.cells + 1 for port in self.heard)
+        names = (variable.name for variable in self.variables)
+        return ("", *names, *[""] * (packed_size(self.inputs) + heard))
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, starts of ordinary inputs or starts of variables."""

@@ -31,7 +31,7 @@ from upbeat.units.equations.hybrid import HybridUnit
 from upbeat.units.equations.lowered import OdeTables, lower
 from upbeat.units.equations.rates import with_rates, with_states
 from upbeat.units.equations.spec import read_equations
-from upbeat.units.inputs import NUMBERS
+from upbeat.units.inputs import NUMBERS, packed_size
 from upbeat.units.shorthand import Complaints, is_empty
 from upbeat.units.solving.solvers import (
     RK4,
@@ -78,6 +78,21 @@ class _Model:
         """What the bytes of its states hold: those of a model that remembers something else are refused."""
         own = remembered([state.port for state in self.equations.states], self.solver)
         return (*own, *(event.name for event in self.equations.events))
+
+    def named_states(self) -> tuple[str, ...]:
+        """The states, the step to try next, and of what events may do: values and which of them are armed."""
+        equations = self.equations
+        states = remembered([state.port for state in equations.states], self.solver)
+        cells = [name for s in equations.states for name in cell_names(s.port.name, s.port.size)]
+        found = ["", *cells, *states[len(cells) :], *[""] * packed_size(equations.inputs)]
+        if equations.events:
+            plan = reactions(equations)
+            constants = (*equations.parameters, *equations.variables)
+            values = [name for port in constants for name in cell_names(port.name, port.size)]
+            found += [values[place] for place in plan.mutable]
+            found += [f"armed {event.name}" for event in plan.events if event.indicator >= 0]
+            found += [""] * (plan.extra - len(plan.mutable) - plan.watched)
+        return tuple(found)
 
     def with_values(self, values: Mapping[str, Value | Sequence[Value]]) -> Self:
         """The same model with other parameters, input starts or state starts."""
