@@ -11,7 +11,7 @@ from upbeat.cli.exits import Exit, exit_for
 from upbeat.core.errors import InvalidInput, ScenarioError, problems_of
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.remarks import unit_problems
-from upbeat.report.explain import in_short, left_alone
+from upbeat.report.explain import in_short, led_on, left_alone
 from upbeat.scenario.files.reading import has_study
 
 
@@ -35,10 +35,13 @@ def _tried(made: Experiment, options: argparse.Namespace) -> tuple[str, ...]:
     """What cannot be known of units without trying them; what is wrong is raised."""
     from upbeat.engine.deep import depths  # which knows FMUs, and few checks are deep
 
-    found = depths(made.plan.scenario, made.span, made.cores)
-    if found.wrong:
-        raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
-    return found.remarks
+    remarks: dict[str, None] = {}
+    for part in made.structures.values() or (made,):
+        found = depths(part.plan.scenario, part.span, part.cores)
+        if found.wrong:
+            raise ScenarioError([wrong.problem for wrong in found.wrong], str(options.file))
+        remarks |= dict.fromkeys(found.remarks)
+    return tuple(remarks)
 
 
 def call(options: argparse.Namespace) -> Exit:
@@ -49,8 +52,12 @@ def call(options: argparse.Namespace) -> Exit:
         choice = made.choice
         made.scenario.check_measures()
         remarks = (*made.remarks, *(_tried(made, options) if options.deep else ()))
-        late = made.master.late(made.closed)
-        rates = made.plan.master.remarks(made.plan.scenario)
+        made.check_structures()
+        parts = made.structures or {"": made}
+        lates = [part.master.late(part.closed) for part in parts.values()]
+        late = next((one for one in lates if one is not None), None)
+        found_rates = (part.plan.master.remarks(part.plan.scenario) for part in parts.values())
+        rates = tuple(dict.fromkeys(rate for found in found_rates for rate in found))
         if has_study(options.file):
             from upbeat.explore.study import of_file
 
@@ -64,7 +71,8 @@ def call(options: argparse.Namespace) -> Exit:
         name: list(model.notes) for name, model in made.scenario.units.items() if hasattr(model, "notes")
     }
     notes = {name: found for name, found in found_notes.items() if found}
-    alone = left_alone(made.scenario)
+    left = (left_alone(part.scenario) for part in parts.values())
+    alone = list({one["input"]: one for found in left for one in found}.values())
     if options.json:
         more = {
             "notes": notes,
@@ -72,11 +80,14 @@ def call(options: argparse.Namespace) -> Exit:
             "events": late,
             "left_alone": alone,
             "rates": list(rates),
+            "structures": list(made.structures),
         }
         say(json.dumps({"ok": True, "problems": []} | {name: found for name, found in more.items() if found}))
     elif not options.quiet:
         units, wires = len(made.scenario.units), len(made.scenario.all_connections)
         say(f"{options.file}: no problems. Units: {units}, connections: {wires}, engine: {choice.name}.")
+        for name, part in made.structures.items():
+            say(f"  structure '{name}': {', '.join(part.scenario.units)}{led_on(part)}")
         for name, found in notes.items():
             say("\n".join(f"  {name}: {note}" for note in found))
         if alone:

@@ -49,7 +49,8 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report 
         _offer(made, options.json)
         return exit_for(error)
     if options.plot is not None:
-        varied = equal_steps(made.plan.master.pace) is None
+        plans = [part.plan for part in made.structures.values()] or [made.plan]
+        varied = any(equal_steps(plan.master.pace) is None for plan in plans)
         plot(
             trace,
             out=options.plot,

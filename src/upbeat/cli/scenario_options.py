@@ -83,6 +83,11 @@ def add_to(parser: argparse.ArgumentParser, file: str = "", tolerance: str = "--
         help="kill the process of a unit that gives no answer for so long (10)",
     )
     said.add_argument(
+        "--structure",
+        metavar="NAME",
+        help="one structure alone, of a scenario that has several: it ends where an event leads on",
+    )
+    said.add_argument(
         "--monolithic",
         action="store_true",
         help="merge all units into one and solve it tightly: the truth to compare with",
@@ -117,6 +122,8 @@ def experiment(
 
         made = made.with_(signals=read_signals(options.input, made.scenario))
     made = fmu_options.logged(made, options)
+    if (name := getattr(options, "structure", None)) is not None:
+        made = made.structure(name)
     return made.monolithic() if options.monolithic else made
 
 

@@ -252,6 +252,12 @@ def call(options: argparse.Namespace) -> Exit:
         # Which pace the file has does not matter here, nor whether it has one.
         options.step = next((size for size in options.steps if isfinite(size) and size > 0.0), None)
     made = scenario_options.experiment(options)
+    if made.structures or made.scenario.stage is not None:
+        from upbeat.stability.verdicts.structures import without_end
+
+        if made.structures:
+            return _structures(made, options)
+        made = without_end(made)
     with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
         if options.steps is not None:
             return _several(made, options, waiting)
@@ -261,6 +267,34 @@ def call(options: argparse.Namespace) -> Exit:
             return _table(made, listed, options)
         refuse_others(options, Mode.SINGLE if options.block is None else Mode.BLOCK)
         return _single(made, options, waiting)
+
+
+def _structures(made: Experiment, options: argparse.Namespace) -> Exit:
+    """Each structure, and switching between them."""
+    from upbeat.stability.verdicts.structures import stability_of_structures
+
+    others = ("steps", "block", "map", "compare", "along", "plot")
+    for name in others:
+        if getattr(options, name) not in (None, False):
+            first = next(iter(made.structures))
+            raise InvalidInput(
+                f"--{name} judges one structure: choose it, such as --structure {first} "
+                f"(there are {', '.join(made.structures)})"
+            )
+    scan = options.scan[:2] if options.scan else False if options.no_scan else None
+    with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
+        found = stability_of_structures(
+            made, at=options.at, ideal=options.ideal, scan=scan, seconds=options.seconds, report=waiting
+        )
+    switching = f"Switching between structures: {found.switching}, {found.why}."
+    if options.json:
+        say(_answer(switching, found.data()))
+        return Exit.OK
+    for name, part in found.parts.items():
+        say(f"Structure '{name}': {sentence(part) if options.quiet else describe(part, (), None)}")
+        say("") if not options.quiet else None
+    say(switching)
+    return Exit.OK
 
 
 def _single(made: Experiment, options: argparse.Namespace, waiting: Waiting) -> Exit:

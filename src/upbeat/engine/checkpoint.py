@@ -172,6 +172,10 @@ def _check(document: Fields) -> None:
         info.number("wall_seconds")
     if "lateness" in info and info.any("lateness") is not None:
         Lateness.from_data(info.any("lateness"))
+    for one in (
+        info.each("structures", lambda data: Fields(data, "a structure")) if "structures" in info else ()
+    ):
+        one.text("structure"), one.number("from"), one.table("values")
     for name in info.fields("parameters") if "parameters" in info else ():
         changes = info.fields("parameters").entries(name)
         if not changes or not all(isinstance(change, list) and len(change) > 1 for change in changes):

@@ -25,7 +25,6 @@ from upbeat.engine.realtime import RealTime
 from upbeat.engine.remarks import inner_warnings, step_remarks
 from upbeat.engine.run import Run
 from upbeat.engine.selection import Selection, select
-from upbeat.engine.structures import Selections, needs_objects
 from upbeat.engine.settings import (
     Settings,
     Tables,
@@ -36,6 +35,7 @@ from upbeat.engine.settings import (
     matched,
     outside_files,
 )
+from upbeat.engine.structures import Selections, needs_objects
 from upbeat.master.master import Master, as_pace
 from upbeat.master.paces.pace import Pace, equal_steps
 from upbeat.scenario.merging.inline import path_of
@@ -106,9 +106,19 @@ class Experiment(Displayed):
             found[one.name] = replace(
                 self, scenario=scenario, record=record, flatten=False, out=None, checkpoint=None
             )
-        if found and self.engine == "auto" and (unit := needs_objects(found)) is not None:
+        if found and self.engine == "auto" and needs_objects(found) is not None:
             found = {name: replace(part, engine="interpret") for name, part in found.items()}
         return found
+
+    def structure(self, name: str) -> Experiment:
+        """The experiment of one structure alone, with the same results file, checkpoints and all."""
+        if not self.structures:
+            raise InvalidInput(f"there is no structure '{name}': this scenario has one only, all the time")
+        if name not in self.structures:
+            raise InvalidInput(
+                f"there is no structure '{name}'. {suggest(name, self.structures, 'structures')}"
+            )
+        return self.structures[name].with_(out=self.out, checkpoint=self.checkpoint, flatten=self.flatten)
 
     def check_structures(self) -> None:
         """Refuse what a run through several structures cannot do."""

@@ -46,13 +46,14 @@ PARTS = {
 def fingerprints(experiment: Experiment, *, code: bool = False) -> dict[str, str]:
     """What the rest of a run depends on, besides its state. Not the engine: both give the same bits. With
     `code` also on what functions do, which may have been mended since a checkpoint was made."""
-    plan = experiment.plan
+    plans = [part.plan for part in experiment.structures.values()] or [experiment.plan]
     record = (experiment.record, experiment.every, *(() if experiment.jumps else ("no jumps",)))
+    one = len(plans) == 1
     return digests(
         code=code,
-        units=plan.scenario.units,
-        program=plan.program,
-        pace=plan.pace,
+        units=plans[0].scenario.units if one else [plan.scenario.units for plan in plans],
+        program=plans[0].program if one else [plan.program for plan in plans],
+        pace=plans[0].pace if one else [plan.pace for plan in plans],
         span=experiment.span,
         record=record,
     )
@@ -274,9 +275,10 @@ def _finished(path: Path, stored: Stored, out: Path | None) -> Trace | None:
 
 def keeper_for(experiment: Experiment, resumed: bool) -> CheckpointWriter:
     """The keeper of a run; `InvalidInput` if there can be no checkpoints, or there is one already."""
-    settings, plan = experiment.checkpoint, experiment.plan
+    settings = experiment.checkpoint
+    plans = [part.plan for part in experiment.structures.values()] or [experiment.plan]
     assert settings is not None
-    named = {path_of(plan.scenario, name): model for name, model in plan.scenario.units.items()}
+    named = {path_of(p.scenario, name): model for p in plans for name, model in p.scenario.units.items()}
     unable = [name for name, model in named.items() if Ability.SERIALISE not in model.abilities]
     if unable:
         names = ", ".join(f"'{name}'" for name in unable)
@@ -288,7 +290,8 @@ def keeper_for(experiment: Experiment, resumed: bool) -> CheckpointWriter:
     doubts = [(name, doubt(model, Ability.SERIALISE)) for name, model in named.items()]
     if found := [f"unit '{name}': {finding}" for name, finding in doubts if finding is not None]:
         raise InvalidInput("\n".join(["there can be no checkpoints:", *found]))
-    Packing(plan.program, plan.scenario.units)  # says what else is in the way
+    for plan in plans:
+        Packing(plan.program, plan.scenario.units)  # says what else is in the way
     if not resumed:
         check_place(settings.path)
         _check_new(settings.path, experiment)

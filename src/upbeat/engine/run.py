@@ -278,7 +278,12 @@ class Run:
     ) -> tuple[Machine, Loop]:
         """The machine of the chosen engine, and the loop that drives it, ready to begin. `living` units are
         there already."""
-        plan, selection, recorder, strings = experiment.plan, experiment.selection, self._recorder, self._strings
+        plan, selection, recorder, strings = (
+            experiment.plan,
+            experiment.selection,
+            self._recorder,
+            self._strings,
+        )
         if self._course is not None:
             selection = self._course.selections.parts[self._course.name]
             recorder, strings = cast(Recorder, self._course.rows(recorder)), []

@@ -12,7 +12,7 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -81,9 +81,7 @@ class Selections:
         labels = tuple(structures)
         ordered = [*columns.values(), Column(COLUMN, Kind.INTEGER, None, labels)]
         index = {column.name: place for place, column in enumerate(ordered)}
-        places = {
-            name: tuple(index[column.name] for column in part.columns) for name, part in parts.items()
-        }
+        places = {name: tuple(index[column.name] for column in part.columns) for name, part in parts.items()}
         return cls(Selection(tuple(ordered), (), tuple(kinds.values())), parts, places)
 
 
@@ -182,18 +180,14 @@ class Course:
 
     def _check_engine(self) -> None:
         """Units that cannot be turned into bytes go on as the objects they are, which only Python has."""
-        for name, part in self._structures.items():
-            if unit := _unserialised(part.plan.scenario.units, self._gone_on):
-                if part.choice.name != "interpret":
-                    raise InvalidInput(
-                        f"unit '{unit}' goes on from one structure to another, and its state cannot be turned "
-                        f"into bytes: the {part.choice.name} engine cannot hand it over. Take engine = "
-                        '"interpret" (--engine interpret), or leave it out'
-                    )
-
-    @property
-    def _gone_on(self) -> set[str]:
-        return gone_on(self._structures)
+        engine = next(iter(self._structures.values())).choice.name
+        unit = needs_objects(self._structures) if engine != "interpret" else None
+        if unit is not None:
+            raise InvalidInput(
+                f"unit '{unit}' is there where the structure changes, and its state cannot be turned into "
+                f"bytes: the {engine} engine cannot hand it over. Take the interpreter (--engine interpret), "
+                "or leave the engine open"
+            )
 
     @property
     def told(self) -> list[dict[str, Any]]:
@@ -217,7 +211,9 @@ class Course:
         """The structures in sentences."""
         found = []
         for one in self._told[1:]:
-            found.append(f"structure '{one['structure']}' from t = {one['from']:.9g} on (event '{one['event']}')")
+            found.append(
+                f"structure '{one['structure']}' from t = {one['from']:.9g} on (event '{one['event']}')"
+            )
         return [f"structure '{self._told[0]['structure']}' at the start", *found]
 
     def rows(self, recorder: Recorder) -> Rows:
@@ -241,15 +237,16 @@ class Course:
         staying = after.scenario.units.keys() & plan.scenario.units.keys()
         given |= lost_values(machine, plan, after)
         kept = {name: value for name, value in self._told[-1]["values"].items() if split(name)[0] in staying}
-        before = {
-            name: [float(machine.read(cell)) for cell in cells] for name, cells in leads.last.items()
-        }
+        before = {name: [float(machine.read(cell)) for cell in cells] for name, cells in leads.last.items()}
         self._told[-1]["until"] = t
         self._told.append(
             {
-                "structure": switch.to, "from": t, "event": switch.event, "values": {**kept, **given},
+                "structure": switch.to,
+                "from": t,
+                "event": switch.event,
+                "values": {**kept, **given},
                 "conserved": before,
-            }  # fmt: skip
+            }
         )
 
     def _look_for_end(self, t: float, event: str, to: str) -> None:
@@ -262,8 +259,8 @@ class Course:
             names = " and ".join(dict.fromkeys(f"'{one['structure']}'" for one in self._told[-4:]))
             raise StepError(
                 f"structures follow each other without end at t = {t:.9g}: {names}, {MOST} of them in "
-                f"{t - self._latest[0]:.3g} s, the last by the event '{event}'. What leads back must not hold "
-                "where the other one begins: give the conditions a direction (and a.v < 0), or a hysteresis"
+                f"{t - self._latest[0]:.3g} s, the last by the event '{event}'. What leads back must not "
+                "hold where the other one begins: give the conditions a direction (and a.v < 0), or a hysteresis"
             )
 
     def check_conserved(self, machine: Machine, plan: Plan) -> None:
@@ -280,10 +277,10 @@ class Course:
             if not abs(after - before) <= allowed:
                 raise StepError(
                     f"'{one.name}' is not conserved where the event '{told['event']}' leads from "
-                    f"'{self._told[-2]['structure']}' to '{self.name}' at t = {told['from']:.9g}: {before:.12g} "
-                    f"before, {after:.12g} after, a difference of {abs(after - before):.3g} where "
+                    f"'{self._told[-2]['structure']}' to '{self.name}' at t = {told['from']:.9g}: "
+                    f"{before:.12g} before, {after:.12g} after, a difference of {abs(after - before):.3g} where "
                     f"{allowed:.3g} is allowed. Look at then and start of the event, or at the formulas of "
-                    "the quantity in both structures; where it is lost on purpose, leave it out of one of them"
+                    "the quantity in both structures; where it is lost on purpose, leave it out of one"
                 )
         told["conserved"] = found
 
@@ -305,28 +302,18 @@ class Course:
         }
 
 
-def gone_on(structures: Mapping[str, Experiment]) -> set[str]:
-    """The units that go on from some structure to another one."""
-    found: set[str] = set()
-    for name, part in structures.items():
+def needs_objects(structures: Mapping[str, Experiment]) -> str | None:
+    """A unit because of which only the interpreter can run these structures, if there is one: its state cannot
+    be turned into bytes, where units go on from one structure to another."""
+    for part in structures.values():
         stage = part.scenario.stage
         for switch in stage.switches if stage is not None else ():
-            found |= structures[name].scenario.units.keys() & structures[switch.to].scenario.units.keys()
-    return found
-
-
-def _unserialised(units: Mapping[str, Model], going: set[str]) -> str | None:
-    """A unit that goes on, or is beside one, whose state cannot be turned into bytes."""
-    return next(
-        (unit for unit, model in units.items() if going and Ability.SERIALISE not in model.abilities), None
-    )
-
-
-def needs_objects(structures: Mapping[str, Experiment]) -> str | None:
-    """A unit because of which only the interpreter can run these structures, if there is one."""
-    going = gone_on(structures)
-    found = (_unserialised(part.plan.scenario.units, going) for part in structures.values())
-    return next((unit for unit in found if unit is not None), None)
+            if not part.scenario.units.keys().isdisjoint(structures[switch.to].scenario.units):
+                for end in (part, structures[switch.to]):
+                    for unit, model in end.plan.scenario.units.items():
+                        if Ability.SERIALISE not in model.abilities:
+                            return unit
+    return None
 
 
 def _leads(plan: Plan) -> Leads:
@@ -375,10 +362,13 @@ def carry(
     if any(getattr(units[unit], "initializes", False) for unit in going):
         new.execute("start")  # ends the initialization of units, after which they take states
         new.fired.clear()
-    if not living and all(Ability.SERIALISE in model.abilities for model in (*units.values(), *others.values())):
+    if not living and all(
+        Ability.SERIALISE in model.abilities for model in (*units.values(), *others.values())
+    ):
         _carry_all(before, made, going, events)
     elif going:
-        assert isinstance(old, Interpreter) and isinstance(new, Interpreter)
+        assert isinstance(old, Interpreter)
+        assert isinstance(new, Interpreter)
         for unit in going:
             source, target = old.units[unit], new.units[unit]
             state = source.to_bytes(source.save())
@@ -404,20 +394,18 @@ def _carry_all(
     new.restore(new.unpack(body))
 
 
-def _moved(
-    unit: str, left: tuple[Model, bytes], fresh: tuple[Model, bytes], events: frozenset[str]
-) -> bytes:
+def _moved(unit: str, left: tuple[Model, bytes], fresh: tuple[Model, bytes], events: frozenset[str]) -> bytes:
     """The state of a unit that has just been made, with all that goes on from another one."""
     (old, state), (new, begun) = left, fresh
     if type(old) is not type(new):
         raise UnitError("it is something else in the next structure", unit=unit, call="restore()", time=nan)
     if not _named(new) or not _named(old):
         return state
-    known = {name: value for name, value in zip(old.named_states(), _doubles(state), strict=True) if name}  # type: ignore[attr-defined]
+    known = {name: value for name, value in zip(old.named_states(), _doubles(state), strict=True) if name}
     if unit == EVENTS:
         kept = {f"{word}_{event}" for word in ("armed", "last", "low", "turned") for event in events}
         known = {name: value for name, value in known.items() if name in kept}
-    names = new.named_states()  # type: ignore[attr-defined]
+    names = new.named_states()
     values = [known.get(name, value) for name, value in zip(names, _doubles(begun), strict=True)]
     return struct.pack(f"<{len(values)}d", *values)
 
@@ -429,25 +417,26 @@ def _doubles(data: bytes) -> tuple[float, ...]:
 def lost_values(machine: Machine, plan: Plan, after: Plan) -> dict[str, Value]:
     """Parameters and variables that events have changed, and that no event changes in the next structure:
     there they are constants, and have to be given before."""
-    units, lost = after.scenario.units, {}
     wanted: dict[str, list[str]] = {}
     for unit, model in plan.scenario.units.items():
-        if unit == EVENTS or unit not in units or not _named(model) or not _named(units[unit]):
+        other = after.scenario.units.get(unit)
+        if unit == EVENTS or other is None or not _named(model) or not _named(other):
             continue
-        there = {"", *units[unit].named_states()}  # type: ignore[attr-defined]
-        missing = [name for name in model.named_states() if name not in there and name.isidentifier()]  # type: ignore[attr-defined]
+        there = {"", *other.named_states()}
+        missing = [name for name in model.named_states() if name not in there and name.isidentifier()]
         if missing:
             wanted[unit] = missing
     states = _states(machine, plan, wanted) if wanted else {}
+    lost: dict[str, Value] = {}
     for unit, names in wanted.items():
-        model: Any = plan.scenario.units[unit]
-        values = dict(zip(model.named_states(), _doubles(states[unit]), strict=True))
-        ports = model.changeable
-        lost |= {f"{unit}.{name}": _as_kind(values[name], ports[name].kind) for name in names if name in ports}
+        known: Any = plan.scenario.units[unit]
+        values = dict(zip(known.named_states(), _doubles(states[unit]), strict=True))
+        kinds = {name: known.changeable[name].kind for name in names if name in known.changeable}
+        lost |= {f"{unit}.{name}": _as_kind(values[name], kind) for name, kind in kinds.items()}
     return lost
 
 
-def _named(model: Model) -> bool:
+def _named(model: Model) -> TypeGuard[NamedStates]:
     """Whether the numbers of its states have names."""
     return isinstance(model, NamedStates) and bare(model) is model
 
@@ -460,10 +449,8 @@ def _states(machine: Machine, plan: Plan, wanted: Iterable[str]) -> dict[str, by
     return dict(zip(plan.scenario.units, contents.states, strict=True))
 
 
-def _set_inputs(
-    before: tuple[Machine, Plan], made: tuple[Machine, Plan], going: set[str]
-) -> None:
-    """Inputs that nothing drives: what was set by hand stays; what was driven before is at its start value."""
+def _set_inputs(before: tuple[Machine, Plan], made: tuple[Machine, Plan], going: set[str]) -> None:
+    """Inputs that nothing drives: what was set by hand stays, what was driven is at its start value."""
     (old, plan), (new, next_plan) = before, made
     free, was_free = next_plan.scenario.free_inputs, plan.scenario.free_inputs
     for name, (unit, port) in free.items():

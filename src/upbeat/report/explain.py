@@ -104,6 +104,13 @@ def advice(found: LateSwitches) -> list[str]:
 
 def explain_data(experiment: Experiment) -> dict[str, Any]:
     """All that `explain` puts into words."""
+    if experiment.structures:
+        return {
+            "name": experiment.scenario.name,
+            "start": experiment.span.start,
+            "until": experiment.span.stop,
+            "structures": {name: explain_data(part) for name, part in experiment.structures.items()},
+        }
     closed = separated(experiment.closed, experiment.isolation)
     plan = experiment.plan
     built = plan.program
@@ -123,7 +130,8 @@ def explain_data(experiment: Experiment) -> dict[str, Any]:
             {"input": c.target, "senders": [_sender(sender, closed.port(c.target)) for sender in c.senders]}
             for c in closed.event_connections
         ],
-        "events": [_happening(event) for event in experiment.scenario.events],
+        "events": [_happening(event, experiment.scenario) for event in experiment.scenario.events],
+        "conserved": _conserved(experiment.scenario),
         "properties": [
             {"name": one.name, "holds": one.text, "online": one.online or None}
             for one in experiment.scenario.properties
@@ -228,8 +236,29 @@ def _solver(model: Model) -> str | dict[str, Any] | None:
     return None if solver is None else solver_spec(solver)
 
 
-def _happening(event: Event) -> dict[str, Any]:
+def _conserved(scenario: Scenario) -> dict[str, str]:
+    """What is the same in the structures before and after, if this is one."""
+    return {} if scenario.stage is None else {one.name: show(one.value) for one in scenario.stage.conserved}
+
+
+def led_on(part: Experiment) -> str:
+    """Where the events of a structure lead, in words."""
+    stage = part.scenario.stage
+    switches = () if stage is None else stage.switches
+    return "".join(f"; '{switch.event}' leads to '{switch.to}'" for switch in switches)
+
+
+def _switch(event: Event, scenario: Scenario) -> dict[str, Any]:
+    """Where an event leads, if it ends a structure."""
+    for switch in scenario.stage.switches if scenario.stage is not None else ():
+        if switch.event == event.name:
+            return {"to": switch.to, "start": {name: show(cell) for name, _, cell in switch.start}}
+    return {}
+
+
+def _happening(event: Event, scenario: Scenario) -> dict[str, Any]:
     return {
+        **_switch(event, scenario),
         "name": event.name,
         "units": list(event.units),
         "shared": event.shared,
@@ -262,6 +291,19 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
     check_type(experiment, Experiment, "experiment")
     check_type(program, bool, "program")
+    if experiment.structures:
+        told = [
+            f"{name}: {', '.join(p.scenario.units)}{led_on(p)}" for name, p in experiment.structures.items()
+        ]
+        whole = {
+            "name": experiment.scenario.name,
+            "start": experiment.span.start,
+            "until": experiment.span.stop,
+        }
+        parts = [_opening(whole), _section("Structures, of which the first is there at the start", told)]
+        for part in experiment.structures.values():
+            parts.append(explain(part, program=program))
+        return "\n\n".join(parts)
     data = explain_data(experiment)
     parts = [_opening(data)]
     if data["monolith"]:
@@ -273,6 +315,11 @@ def explain(experiment: Experiment, *, program: bool = True) -> str:
         _section("Connections", _connection_lines(data)),
         *([_section("Event connections", _event_lines(data))] if data["event_connections"] else []),
         *([_section("Events between units", _event_series_lines(data))] if data["events"] else []),
+        *(
+            [_section("Conserved", [f"{k}: {v}" for k, v in data["conserved"].items()])]
+            if data["conserved"]
+            else []
+        ),
         *([_section("Properties", _property_lines(data))] if data["properties"] else []),
         _section(
             "Order in which ports are evaluated at one instant"
@@ -312,6 +359,8 @@ def _event_series_lines(data: dict[str, Any]) -> list[str]:
         lines.append(f"{event['name']} ({kind}: {', '.join(event['units'])})")
         lines.append(f"  when {when if isinstance(when, str) else alike}")
         lines += [f"  then {name} = {value}" for name, value in event["then"].items()]
+        lines += [f"  start {name} = {value}" for name, value in event.get("start", {}).items()]
+        lines += [f"  leads to the structure '{event['to']}'"] if "to" in event else []
     return lines
 
 

@@ -67,10 +67,10 @@ class Scenario(Displayed):
     own inputs (see `upbeat.scenario.connection` for what fits where, and `upbeat.scenario.events.links` for
     event inputs). Events are conditions between units, and what they change (see
     `upbeat.scenario.events.declared`), and properties what results should be like (see
-    `upbeat.scenario.properties`). `structures` say which units are there at a time, and what leads from one to
-    the next (see `upbeat.scenario.structures`). An input without a connection keeps its start value. All problems
-    are found before a `ScenarioError` is raised. Units keep their order: where the graph leaves a choice, the
-    unit that was declared first goes first.
+    `upbeat.scenario.properties`). `structures` say which units are there at a time, and what leads from
+    one to the next (see `upbeat.scenario.structures`). An input without a connection keeps its start value.
+    All problems are found before a `ScenarioError` is raised. Units keep their order: where the graph leaves
+    a choice, the unit that was declared first goes first.
     """
 
     units: dict[str, Model]

@@ -1,4 +1,4 @@
-"""Structures of a scenario: which of its units are there at a time, how they are connected, and what leads on.
+"""Structures of a scenario: which of its units are there at a time, and which events lead to another one.
 
     structures = {
         "apart": {
@@ -206,7 +206,27 @@ def _read(name: object, entry: object, parts: Parts, broken: Collection[str]) ->
         if not isinstance(entry.get(key, {}), Mapping):
             raise Wrong(f"'{key}' must be a table, not {entry[key]!r}", "", (key,))
     ordered = tuple(unit for unit in parts.units if unit in units)
-    return Structure(str(name), ordered, entry)
+    return Structure(str(name), ordered, _plain(entry))
+
+
+def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A structure in one way of writing it: names with dots are no tables in tables."""
+    found = {key: value for key, value in entry.items() if value not in ({}, None)}
+    if "connections" in found:
+        found["connections"] = dict(pairs_of(found["connections"]))
+    if "events" in found:
+        found["events"] = {
+            name: {
+                key: dict(targets(value))
+                if key in ("then", "start") and isinstance(value, Mapping)
+                else value
+                for key, value in event.items()
+            }
+            if isinstance(event, Mapping)
+            else event
+            for name, event in found["events"].items()
+        }
+    return found
 
 
 def _check(
@@ -275,14 +295,12 @@ class _Reading:
         from upbeat.scenario.assemble import Sections, assemble
 
         shared, written = self._shared, self._structure.written
-        own = dict(pairs_of(written.get("connections", {})))
+        own = written.get("connections", {})
         pairs = [(c.target, c.text) for c in shared.all_connections if self._there(c) and c.target not in own]
         pairs += own.items()
         events, switches = self._split(written.get("events", {}))
         made = assemble(
-            Sections(
-                self._units, pairs, shared.inputs, written.get("outputs", {}), events=events or None
-            ),
+            Sections(self._units, pairs, shared.inputs, written.get("outputs", {}), events=events or None),
             self._problems,
             self._missing,
         )
@@ -294,7 +312,10 @@ class _Reading:
                 self._problems.add(("events", event.name), what, "Choose another name.")
         parts = replace(
             made,
-            outputs=(*(o for o in shared.outputs if self._has(o) and o.port.name not in named), *made.outputs),
+            outputs=(
+                *(o for o in shared.outputs if self._has(o) and o.port.name not in named),
+                *made.outputs,
+            ),
             event_outputs=(
                 *(o for o in shared.event_outputs if self._has_senders(o) and o.port.name not in named),
                 *made.event_outputs,
@@ -370,7 +391,9 @@ class _Reading:
             raise Wrong(what, "Leave out to: an event without it changes values only.", ("to",))
         given = entry.get("start", {})
         if not isinstance(given, Mapping):
-            raise Wrong(f"expected start values, not {given!r}", 'Write start = { load.x = "…" }.', ("start",))
+            raise Wrong(
+                f"expected start values, not {given!r}", 'Write start = { load.x = "…" }.', ("start",)
+            )
         start: list[tuple[str, Kind, Expr]] = []
         for target, value in targets(given):
             try:
@@ -448,4 +471,3 @@ def _settable(model: Model, name: str) -> Port:
     except ModelError as error:
         raise Wrong(str(error)) from None
     return Port(name, Causality.OUTPUT)
-

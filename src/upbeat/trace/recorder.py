@@ -10,6 +10,7 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from math import nan
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -218,7 +219,8 @@ _ARRAYS = ("minimum", "maximum", "integral", "final")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What one numeric column did. `mean` is over time (not over rows), so uneven steps do no harm."""
+    """What one numeric column did. `mean` is over time (not over rows), so uneven steps do no harm; what was
+    not a number, because its unit was not there, does not count."""
 
     minimum: float
     mean: float
@@ -241,6 +243,8 @@ class Statistics:
         self._minimum = np.full(len(columns), np.inf)
         self._maximum = np.full(len(columns), -np.inf)
         self._integral = np.zeros(len(columns))
+        self._absent = np.zeros(len(columns))
+        """For how long there was no number."""
         self._final = np.zeros(len(columns))
 
     def add(self, cells: Cells) -> None:
@@ -263,21 +267,32 @@ class Statistics:
     def _take(self, which: NDArray[np.intp], values: Cells, before: float, weights: Cells) -> None:
         if len(which) == 0:
             return
-        self._minimum[which] = np.minimum(self._minimum[which], values.min(axis=0))
-        self._maximum[which] = np.maximum(self._maximum[which], values.max(axis=0))
-        self._integral[which] += before * self._final[which] + weights @ values
-        self._final[which] = values[-1]
+        last, final = self._final[which], values[-1]
+        if np.isnan(values).any() or np.isnan(last).any():
+            missing = np.isnan(values)
+            self._absent[which] += before * np.isnan(last) + weights @ missing
+            last, values = np.nan_to_num(last), np.where(missing, 0.0, values)
+            least = np.where(missing, np.inf, values).min(axis=0)
+            greatest = np.where(missing, -np.inf, values).max(axis=0)
+        else:
+            least, greatest = values.min(axis=0), values.max(axis=0)
+        self._minimum[which] = np.minimum(self._minimum[which], least)
+        self._maximum[which] = np.maximum(self._maximum[which], greatest)
+        self._integral[which] += before * last + weights @ values
+        self._final[which] = final
 
     def to_data(self) -> dict[str, Any]:
         """Plain data for a file."""
         arrays = {name: getattr(self, f"_{name}").tolist() for name in _ARRAYS}
+        arrays |= {"absent": self._absent.tolist()} if self._absent.any() else {}
         return {"rows": self.rows, "first_time": self.first_time, "last_time": self.last_time, **arrays}
 
     def take_over(self, data: Any) -> None:
         """Go on from what `to_data` gave, of the same columns; `ValueError` if it is something else."""
         fields = Fields(data, "the statistics")
         rows, first, last = fields.whole("rows"), fields.number("first_time"), fields.number("last_time")
-        arrays = {name: fields.array(name, np.float64) for name in _ARRAYS}
+        names = (*_ARRAYS, *(("absent",) if "absent" in fields else ()))
+        arrays = {name: fields.array(name, np.float64) for name in names}
         same_length("the statistics", (*arrays.values(), self._columns))
         self.rows, self.first_time, self.last_time = rows, first, last
         for name, values in arrays.items():
@@ -287,8 +302,10 @@ class Statistics:
         """The summary of a column; None for strings, and when there are no rows."""
         if self.rows == 0 or self._columns[index].kind is Kind.STRING:
             return None
-        span = self.last_time - self.first_time
+        span = self.last_time - self.first_time - float(self._absent[index])
         final = float(self._final[index])
+        if self._minimum[index] > self._maximum[index]:  # there was none
+            return Summary(nan, nan, nan, final)
         mean = float(self._integral[index]) / span if span > 0 else final
         return Summary(float(self._minimum[index]), mean, float(self._maximum[index]), final)
 

@@ -30,7 +30,7 @@ Span = tuple[int, int]
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _SPREAD = ("states", "inputs", "outputs", "parameters", "variables", "locals", "tables", "transitions")
 """Parts of a unit that are written with a line for each entry."""
-_GROUPS = ("models", "units", "events")
+_GROUPS = ("models", "units", "events", "structures")
 """Tables whose entries have a head each."""
 _ORDER = (
     "upbeat",
@@ -41,6 +41,7 @@ _ORDER = (
     "outputs",
     "events",
     "properties",
+    "structures",
     "master",
     "run",
     "record",
@@ -60,7 +61,7 @@ def _blocks(content: Mapping[str, Any]) -> Iterator[list[str]]:
     for key, table in given.items():
         if key in _GROUPS:
             for name, entries in table.items():
-                yield [f"[{key}.{key_text(name)}]", *_unit_lines(entries)]
+                yield [f"[{key}.{key_text(name)}]", *_unit_lines(entries, spread=key == "structures")]
         elif isinstance(table, Mapping):
             yield [f"[{key}]", *(f"{key_text(k)} = {value_text(v)}" for k, v in table.items())]
 

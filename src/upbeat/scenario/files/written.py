@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import InvalidInput
+from upbeat.core.expr import Expr, show
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.connection import ScenarioOutput, deliver
 from upbeat.scenario.directory import Directory, Wrong
@@ -44,7 +45,24 @@ def scenario_tables(scenario: Scenario, special: Special | None = None) -> dict[
         "outputs": {output.port.name: _output(output, directory) for output in scenario.all_outputs},
         "events": {event.name: dict(event.written) for event in scenario.events},
         "properties": {one.name: _property(one) for one in scenario.properties},
+        "structures": {
+            one.name: _in_a_file(one.written, f"the structure '{one.name}'") for one in scenario.structures
+        },
     }
+
+
+def _in_a_file(value: Any, what: str) -> Any:
+    """Plain data as a file can hold it."""
+    if isinstance(value, Mapping):
+        return {str(key): _in_a_file(item, what) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_in_a_file(item, what) for item in value]
+    if callable(value):
+        raise InvalidInput(
+            f"{what} cannot be written: {getattr(value, '__name__', value)} is a Python function, "
+            'and files have no code in them. Write the condition as an expression: when = "a.x <= 0".'
+        )
+    return show(value) if isinstance(value, Expr) else value
 
 
 def _property(one: Property) -> str | dict[str, str]:
