@@ -64,6 +64,8 @@ class Loop:
         self._stop_reasons = program.stop_reasons
         self._has_instant = instants and bool(program.instant)
         self._so_far = 0  # events at the present time
+        self.before = 0
+        """How many events there were at the start time before this began."""
         self._jumps = recorder is not None and recorder.jumps
         self._left: Sequence[Value] | None = None  # the row before something was changed by hand
         self._latest: deque[tuple[float, Reason]] = deque(maxlen=LATEST)
@@ -78,6 +80,11 @@ class Loop:
     @property
     def finished(self) -> bool:
         return self.time >= self.limit or self.over
+
+    @property
+    def so_far(self) -> int:
+        """How many events there have been at the present time."""
+        return self._so_far
 
     def begin(self) -> None:
         """Everything that happens at the start time."""
@@ -246,7 +253,7 @@ class Loop:
         if self._pace.note:
             machine.write(self._pace.fired, float(len(machine.fired)))
             machine.execute("note")
-        self._so_far = 0
+        self._so_far, self.before = self.before, 0
         self._log()
         self._look_for_end()
         self._record(left)
@@ -256,8 +263,10 @@ class Loop:
             self.over = bool(self._machine.read(self._program.ends))
 
     def after(self, steps: StepLog) -> None:
-        """Go on in a step log that were made elsewhere."""
+        """Go on in a step log that was made elsewhere."""
         self.steps = steps
+        if self._recorder is not None:
+            self._recorder.after(1 + steps.count)
 
     def go(self, seconds: float, max_steps: int = ENDLESS, pause: float = inf) -> None:
         """Step until the end, for about `seconds`, `max_steps` steps, or up to the time `pause`."""

@@ -264,6 +264,7 @@ class Run:
             if resumed is None:
                 warn_unconverted(plan.scenario)
                 loop.begin()
+                self._go_on()
             else:
                 self._by_hand.again(self._machine)
                 set_back(self._machine, loop, resumed)
@@ -307,10 +308,16 @@ class Run:
         return machine, NativeLoop(machine, plan.program, span, selection, recorder)
 
     def _go_on(self) -> None:
-        """Where an event has ended a structure, the next one begins."""
+        """Where an event has ended a structure, the next one begins; and so on, at one instant."""
+        while self._switched:
+            self._enter()
+
+    def _enter(self) -> None:
+        """The next structure takes over."""
         course, machine, loop = self._course, self._machine, self._loop
-        if course is None or machine is None or loop is None or not self._switched:
-            return
+        assert course is not None
+        assert machine is not None
+        assert loop is not None
         t, plan = loop.time, self._plan
         course.go_on(machine, plan, t)
         part = course.part
@@ -330,8 +337,9 @@ class Run:
         self._program, self._scenario = part.plan.program, part.plan.scenario
         machine.close()
         self._drive = self._loop = following
-        following.after(loop.steps)
+        following.before = loop.so_far
         following.begin()
+        following.after(loop.steps)
         course.check_conserved(made, part.plan)
 
     @property
@@ -373,8 +381,7 @@ class Run:
             with self._guarded():
                 self._by_hand.refresh(drive)
                 self._move(drive.step)
-                while self._switched:
-                    self._go_on()
+                self._go_on()
                 drive = self._live()
                 self._follow(drive)
                 self._keep(drive)
@@ -431,8 +438,7 @@ class Run:
                     raise
                 self._whole = False
             if self._whole:
-                while self._switched:
-                    self._go_on()
+                self._go_on()
                 drive = self._live()
                 self._follow(drive)
                 self._keep(drive)

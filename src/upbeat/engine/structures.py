@@ -114,6 +114,7 @@ class Rows:
             self._cells[at] = number if column.kind is Kind.REAL else _bits(int(number))
         self.every, self.jumps, self.chunk_rows = recorder.every, recorder.jumps, recorder.chunk_rows
         self.events = recorder.events
+        self._begun = False
 
     def _wide(self, values: Sequence[Value]) -> list[Value]:
         row = self._blank.copy()
@@ -132,8 +133,12 @@ class Rows:
                 made[:, 1 + at] = numbers[column].view(np.float64)
         return made
 
+    def after(self, rows: int) -> None:
+        self._recorder.after(rows)
+
     def row(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
-        self._recorder.row(time, self._wide(values), None if left is None else self._wide(left))
+        keep, self._begun = self._recorder.row if self._begun else self._recorder.finish, True
+        keep(time, self._wide(values), None if left is None else self._wide(left))
 
     def finish(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
         self._recorder.finish(time, self._wide(values), None if left is None else self._wide(left))
@@ -260,7 +265,8 @@ class Course:
             raise StepError(
                 f"structures follow each other without end at t = {t:.9g}: {names}, {MOST} of them in "
                 f"{t - self._latest[0]:.3g} s, the last by the event '{event}'. What leads back must not "
-                "hold where the other one begins: give the conditions a direction (and a.v < 0), or a hysteresis"
+                "hold where the other one begins: give the conditions a direction (and a.v < 0), or a "
+                "hysteresis"
             )
 
     def check_conserved(self, machine: Machine, plan: Plan) -> None:
@@ -278,8 +284,8 @@ class Course:
                 raise StepError(
                     f"'{one.name}' is not conserved where the event '{told['event']}' leads from "
                     f"'{self._told[-2]['structure']}' to '{self.name}' at t = {told['from']:.9g}: "
-                    f"{before:.12g} before, {after:.12g} after, a difference of {abs(after - before):.3g} where "
-                    f"{allowed:.3g} is allowed. Look at then and start of the event, or at the formulas of "
+                    f"{before:.12g} before, {after:.12g} after, a difference of {abs(after - before):.3g} "
+                    f"where {allowed:.3g} is allowed. Look at then and start of the event, or at the formulas of "
                     "the quantity in both structures; where it is lost on purpose, leave it out of one"
                 )
         told["conserved"] = found
@@ -303,8 +309,8 @@ class Course:
 
 
 def needs_objects(structures: Mapping[str, Experiment]) -> str | None:
-    """A unit because of which only the interpreter can run these structures, if there is one: its state cannot
-    be turned into bytes, where units go on from one structure to another."""
+    """A unit because of which only the interpreter can run these structures, if there is one: its state
+    cannot be turned into bytes, where units go on from one structure to another."""
     for part in structures.values():
         stage = part.scenario.stage
         for switch in stage.switches if stage is not None else ():

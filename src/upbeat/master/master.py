@@ -14,7 +14,7 @@ from upbeat.core.time import Span
 from upbeat.master import checks
 from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
-from upbeat.master.events.conditions import with_indicators
+from upbeat.master.events.conditions import with_indicators, with_own_events
 from upbeat.master.events.instants import Instants, Simultaneous, idle, instants, without
 from upbeat.master.handling import handled, jumping, noticed_late, sinking
 from upbeat.master.held import (
@@ -43,6 +43,7 @@ from upbeat.master.paces.pace import (
     Pace,
     Written,
     nominal_step,
+    plain,
     retries,
     written,
 )
@@ -66,7 +67,7 @@ from upbeat.master.program import (
 from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import waits, watchers, with_waits
+from upbeat.scenario.events.watcher import looked_at, waiting, waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -240,6 +241,14 @@ class Master:
             warnings=chosen.warnings,
             drift=chosen.drift,
         )
+
+    def where_there_are(self, scenario: Scenario) -> Master:
+        """The master for one structure of several: without a look at events, where there are none."""
+        closed = scenario.closed()
+        if looked_at(closed) or waiting(closed) or tuple(with_own_events(closed)):
+            return self
+        coupling = Jacobi() if isinstance(self.coupling, Follows) else self.coupling
+        return replace(self, pace=plain(self.pace), coupling=coupling)
 
     def late(self, scenario: Scenario) -> str | None:
         """A remark where events between units are not dealt with, although none of this was asked for."""

@@ -480,6 +480,10 @@ class Recorder:
             self._flush_events()
             self._flush_rows()
 
+    def after(self, rows: int) -> None:
+        """So many rows have been offered: thinning goes on in time with them."""
+        self._offered = rows
+
     def number(self, text: str) -> int:
         """The number of a text in the recorder's own pool."""
         return self._pool.intern(text)

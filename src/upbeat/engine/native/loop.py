@@ -85,9 +85,12 @@ class NativeLoop(Loop):
         self.steps.extend(done.steps)
         if len(done.events.codes) and self._recorder is not None:
             fired, more = done.events.decoded(self._details, self._shapes)
+            if self.before:
+                fired = fired._replace(indices=fired.indices + np.int32(self.before))
             self.events.extend(*fired, strings=self._strings, more=more)
         if len(done.steps.runs) or len(done.events.codes):  # else the time is what it was
-            self._so_far = done.events.times.tolist().count(self.time)
+            self._so_far = done.events.times.tolist().count(self.time) + self.before
+        self.before = 0
         if self._recorder is not None and chunk is not None:  # last: the disk may turn out to be full
             with self._guard:
                 self._filling, saved, self._saved = None, self._saved, 0
