@@ -59,7 +59,8 @@ SECTIONS: dict[str, tuple[str, str]] = {
     ),
     "Stability": (
         "",
-        "stability_of Stability induced Induced stability_along Along compare_couplings Alternative "
+        "stability_of Stability stability_of_structures StructuresStability induced Induced "
+        "stability_along Along compare_couplings Alternative "
         "stability_map StabilityMap plot_stability plot_map certified Certified plot_automaton "
         "SwitchedSystem Automaton Lift decide Decision joint_radius JointRadius Certificate "
         "stabilise Stabilised stabilise_best stabilise_greedily Bimodal largest_delay LargestDelay",
@@ -124,13 +125,14 @@ def members(name: str, thing: Any) -> str:
 LONGEST = 72
 """Characters of the parameters that are shown; `help` has them all."""
 MEMBERS = {
-    "Experiment": "plan run with_ with_values monolithic",
+    "Experiment": "plan structures run with_ with_values monolithic",
     "Run": "time finished step set checkpoint trace",
     "Scenario": "units connections events with_values with_units monolith",
     "Trace": "time names events steps notes info outcome at one_sided between save "
     "to_pandas to_polars to_xarray",
     "EventLog": "names counts times values of",
     "Stability": "verdict why spectral_radius margin mode local largest_stable_step",
+    "StructuresStability": "parts switching why",
     "Certified": "proven forbidden monitor",
 }
 """What is told of objects that users hold in their hands."""
@@ -146,7 +148,16 @@ MADE_BY_US = {
         "Stability",
         "Induced",
     ),
-    *("Along", "Alternative", "StabilityMap", "Certified", "Decision", "JointRadius", "Certificate"),
+    *(
+        "Along",
+        "Alternative",
+        "StructuresStability",
+        "StabilityMap",
+        "Certified",
+        "Decision",
+        "JointRadius",
+        "Certificate",
+    ),
     *("Stabilised", "LargestDelay", "Interrupted"),
 }
 """Classes that users get and do not make: their arguments are nobody's business."""

@@ -72,6 +72,7 @@ _HOMES = {
     "stability.verdicts.compare": "Alternative compare_couplings",
     "stability.hybrid.bimodal": "Bimodal",
     "stability.hybrid.late": "LargestDelay largest_delay",
+    "stability.verdicts.structures": "StructuresStability stability_of_structures",
     "stability.verdicts.pieces": "StabilityMap stability_map",
     "stability.linear.followed": "Induced",
     "stability.verdicts.judge": "Stability induced stability_of",

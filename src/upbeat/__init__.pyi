@@ -86,6 +86,7 @@ from upbeat.stability.verdicts.along import Along, stability_along
 from upbeat.stability.verdicts.compare import Alternative, compare_couplings
 from upbeat.stability.verdicts.judge import Stability, induced, stability_of
 from upbeat.stability.verdicts.pieces import StabilityMap, stability_map
+from upbeat.stability.verdicts.structures import StructuresStability, stability_of_structures
 from upbeat.trace.events import EventKind, EventLog, Occurrence
 from upbeat.trace.log import Lateness, Outcome
 from upbeat.trace.trace import Trace, read
@@ -220,6 +221,7 @@ __all__ = [
     "StateMachine",
     "StepAdvice",
     "StepError",
+    "StructuresStability",
     "SwitchedSystem",
     "Taylor",
     "Threshold",
@@ -268,6 +270,7 @@ __all__ = [
     "stability_along",
     "stability_map",
     "stability_of",
+    "stability_of_structures",
     "start",
     "summary",
     "trust",

@@ -104,7 +104,13 @@ class Experiment(Displayed):
             scenario = self.scenario.structure(one.name)
             record = None if self.record is None else matched(self.record, scenario)
             found[one.name] = replace(
-                self, master=self.master.where_there_are(scenario), scenario=scenario, record=record, flatten=False, out=None, checkpoint=None
+                self,
+                master=self.master.where_there_are(scenario),
+                scenario=scenario,
+                record=record,
+                flatten=False,
+                out=None,
+                checkpoint=None,
             )
         if found and self.engine == "auto" and needs_objects(found) is not None:
             found = {name: replace(part, engine="interpret") for name, part in found.items()}

@@ -111,7 +111,7 @@ class Scenario(Displayed):
         problems = Problems()
         outputs, parameters = (given if given is not None else {} for given in (outputs, parameters))
         parts = assemble(
-            Sections(units, connections, inputs, outputs, parameters, events, properties, structures or None),
+            Sections(units, connections, inputs, outputs, parameters, events, properties, structures),
             problems,
         )
         problems.raise_if_any(name)

@@ -374,9 +374,7 @@ class _Instant:
         if details is None:
             return If(Cell(present), (Fire(name, self._events.outputs[end]), *led))
         label = f"event '{name}' ({', '.join(details.units)})"
-        count = self._wiring.registers.new(
-            self._wiring.registers.unique(f"{name}′happened"), Kind.INTEGER
-        )
+        count = self._wiring.registers.new(self._wiring.registers.unique(f"{name}′happened"), Kind.INTEGER)
         self._events_counted[label] = count
         counted = Let(count, Cell(count) + 1.0)
         report = (
