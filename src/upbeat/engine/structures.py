@@ -285,8 +285,8 @@ class Course:
                     f"'{one.name}' is not conserved where the event '{told['event']}' leads from "
                     f"'{self._told[-2]['structure']}' to '{self.name}' at t = {told['from']:.9g}: "
                     f"{before:.12g} before, {after:.12g} after, a difference of {abs(after - before):.3g} "
-                    f"where {allowed:.3g} is allowed. Look at then and start of the event, or at the formulas "
-                    "of the quantity in both structures; where it is lost on purpose, leave it out of one"
+                    f"where {allowed:.3g} is allowed. Look at then and start of the event, or at the "
+                    "formulas of the quantity in both structures; what is lost on purpose, leave out of one"
                 )
         told["conserved"] = found
 
