@@ -163,10 +163,11 @@ def test_properties_are_judged_on_the_whole_run(file: Path) -> None:
     given["two"] = {"units": ["upper"]}
     for formula, text in (
         ("always(lower.h < 3)", "'lower.h', which is not there in 'two'"),
-        ("always(upper.q < 3)", "reads the input 'upper.q'"),
+        ("always(lower.q < 3)", "reads the input 'lower.q'"),
     ):
         with pytest.raises(up.ScenarioError, match=text):
-            up.Scenario(units, properties={"low": formula}, structures=given)
+            up.Scenario(units, {"lower.q": "upper.h"}, properties={"low": formula}, structures=given)
+        given["two"] = {}
     with pytest.raises(up.ScenarioError, match="cannot be watched while structures change"):
         up.Scenario(
             units, properties={"low": {"holds": "always(upper.h < 3)", "online": "stop"}}, structures=given
