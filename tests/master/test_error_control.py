@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import expm
 
 import upbeat as up
 from upbeat.core.errors import Problems
@@ -318,6 +319,80 @@ def test_one_jump_that_nobody_declared_costs_a_few_steps(engine: str) -> None:
         )
         counts.append(len(trace.time))
     assert counts[1] <= 1.3 * counts[0]
+
+
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-5])
+@pytest.mark.parametrize("inputs", [up.Linear(), up.Hermite(1), up.Polynomial(2)], ids=str)
+def test_a_jump_of_a_rate_takes_what_other_steps_have_left_over(
+    inputs: up.Approximation, tolerance: float
+) -> None:
+    """No step across it is short enough for its share of the tolerance: such runs ended with an error."""
+    solver = up.DormandPrince(rtol=1e-12, atol=1e-14)
+    counts = []
+    for push in ("0", "(5 if time > 3 else 0)"):
+        mass = up.Ode(
+            {"x": "v", "v": "-4*x - 0.5*v + u"}, inputs=["u"], outputs=["x"], start={"x": 1.0}, solver=solver
+        )
+        lag = up.Ode({"y": f"x - y + {push}"}, inputs=["x"], outputs=["y"], solver=solver)
+        scenario = up.Scenario({"mass": mass, "lag": lag}, {"mass.u": "lag.y", "lag.x": "mass.x"})
+        trace = up.simulate(scenario, pace=up.ErrorControl(tolerance), until=10.0, inputs=inputs)
+        counts.append(len(trace.time))
+    assert counts[1] <= 3 * counts[0] + 50
+    # The motion is linear with a constant push in both parts: exponentials of a matrix, for judge.
+    matrix = np.array([[0, 1, 0, 0], [-4, -0.5, 1, 0], [1, 0, -1, 5], [0, 0, 0, 0]], dtype=float)
+    free = matrix.copy()
+    free[:, 3] = 0
+    before = np.array([1.0, 0.0, 0.0, 1.0])
+    after = expm(3 * free) @ before
+    some = slice(None, None, 1 + len(trace.time) // 100)
+    times, found = trace.time[some], trace["mass.x"][some]
+    true = np.array(
+        [(expm(t * free) @ before if t <= 3 else expm((t - 3) * matrix) @ after)[0] for t in times]
+    )
+    assert (np.abs(found - true) / (1 + np.abs(true))).max() < tolerance
+
+
+def test_a_signal_that_jumps_at_an_event_of_its_unit(engine: str) -> None:
+    """The event ends no step: what follows sees it at the next communication point."""
+    leap = up.Ode({"x": "0"}, outputs=["x"], events={"leap": {"when": "time >= 3", "then": {"x": "x + 1"}}})
+    other = up.Ode({"y": "u - y"}, inputs=["u"], outputs=["y"])
+    scenario = up.Scenario({"leap": leap, "other": other}, {"other.u": "leap.x"})
+    trace = up.simulate(scenario, pace=up.ErrorControl(1e-4), until=10.0, inputs="linear", engine=engine)
+    true = np.where(trace.time < 3, 0.0, 1 - np.exp(3 - trace.time))
+    assert np.abs(trace["other.y"] - true).max() < 2e-4
+
+
+def test_events_that_it_does_not_look_at_are_a_warning() -> None:
+    """They were noticed up to a step late, 0.6 off in this run, and the tolerance said nothing of that."""
+    leap = up.Ode({"x": "0", "c": "1"}, outputs=["x", "c"])
+    other = up.Ode({"y": "u - y"}, inputs=["u"], outputs=["y"])
+    events = {"leap": {"when": "leap.c >= 3.1 and leap.x < 0.5", "then": {"leap.x": "leap.x + 1"}}}
+    scenario = up.Scenario({"leap": leap, "other": other}, {"other.u": "leap.x"}, events=events)
+    pace = up.ErrorControl(1e-4)
+    said = "ErrorControl does not look at events"
+    assert said in up.summary(up.simulate(scenario, pace=pace, until=10.0))
+    for more in ({"events": "auto"}, {"coupling": up.Interruptible()}):
+        trace = up.simulate(scenario, pace=pace, until=10.0, **more)  # type: ignore[arg-type]
+        assert said not in up.summary(trace)
+        true = np.where(trace.time < 3.1, 0.0, 1 - np.exp(3.1 - trace.time))
+        assert np.abs(trace["other.y"] - true).max() < 1e-4
+
+
+@pytest.mark.parametrize("at", [0.31, 3.1, 3.37, 7.77])
+@pytest.mark.parametrize("inputs", ["hold", "linear", up.Polynomial(3)], ids=str)
+def test_a_jump_inside_a_unit_is_in_the_first_half_of_a_step(engine: str, at: float, inputs: Any) -> None:
+    """In the second half, the whole step and its halves agree on what is wrong: up to 0.2 off, silently."""
+    event = {"when": f"c >= {at} and x < 0.5", "then": {"x": "x + 1"}}
+    leap = up.Ode({"x": "0", "c": "1"}, outputs=["x"], events={"leap": event})
+    for nested in (False, True):
+        inner = up.Scenario({"leap": leap}, outputs={"x": "leap.x"})
+        unit = up.Nested(inner, up.Master(up.Fixed(0.05)), flatten=False) if nested else leap
+        other = up.Ode({"y": "u - y"}, inputs=["u"], outputs=["y"])
+        scenario = up.Scenario({"leap": unit, "other": other}, {"other.u": "leap.x"})
+        pace = up.ErrorControl(1e-3)
+        trace = up.simulate(scenario, pace=pace, until=10.0, inputs=inputs, engine=engine)
+        true = np.where(trace.time < at, 0.0, 1 - np.exp(at - trace.time))
+        assert np.abs(trace["other.y"] - true).max() < 1e-3
 
 
 def test_states_that_are_not_given_out_are_watched() -> None:

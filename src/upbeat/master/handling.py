@@ -24,7 +24,7 @@ from upbeat.master.inputs.derivatives import constant_inputs, known, with_rates
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import Pace, equal_steps, nominal_step, plain
 from upbeat.master.paces.revised import Revised
-from upbeat.master.paces.wrapping import Wrapping, follower, sees_events
+from upbeat.master.paces.wrapping import Wrapping, controls_errors, follower, sees_events
 from upbeat.master.prediction import cubic, quintic, straight
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher, looked_at, observed_events, waiting, waits, watchers
@@ -328,6 +328,17 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
     return (
         f"events between units are noticed where these communicate, up to a step{size} late{deeper}: "
         'events="auto" (--events auto; in a file events = "auto" under [master]) sees to it'
+    )
+
+
+def beyond_tolerance(pace: Pace, coupling: Coupling, closed: Scenario) -> tuple[str, ...]:
+    """A warning where a tolerance promises more than a pace that does not look at events can keep."""
+    if not looked_at(closed) or not controls_errors(pace) or sees_events(pace) or _locating(coupling):
+        return ()
+    return (
+        f"{type(pace).__name__} does not look at events: those between units are noticed up to a step late, "
+        'whatever the tolerance. events="auto" (--events auto; in a file events = "auto" under [master]) '
+        "goes back to them",
     )
 
 

@@ -16,7 +16,7 @@ from upbeat.master.checks import Events
 from upbeat.master.couplings.coupling import Coupling, Jacobi, unknowns
 from upbeat.master.events.conditions import with_indicators, with_own_events
 from upbeat.master.events.instants import Instants, Simultaneous, idle, instants, without
-from upbeat.master.handling import handled, jumping, noticed_late, sinking
+from upbeat.master.handling import beyond_tolerance, handled, jumping, noticed_late, sinking
 from upbeat.master.held import (
     check_abilities,
     check_rates,
@@ -228,7 +228,8 @@ class Master:
         """The master with a pace, a coupling and inputs that deal with events as `events` says; nothing that
         was given is replaced but steps of one size."""
         if self.events is None or (self.events == "auto" and not scenario.eventful):
-            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None)
+            late = beyond_tolerance(self.pace, self.coupled, scenario.closed()) if scenario.eventful else ()
+            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=late)
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,

@@ -379,6 +379,10 @@ SLIGHT = 1e-8
 """What steps put the motion off by is not added up if it is less than this part of its size."""
 SHALLOW = 4.0
 """An event whose condition would not have fallen deeper than so many times the sum of errors grazes, too."""
+CLOSE = 6.0
+"""Events that are no more than so many steps apart follow each other closely."""
+MANY = 5.0
+"""So many in a row are told of."""
 GRAZING = 8.0
 """A condition that comes as near to zero as so many times its uncertainty grazes it."""
 
@@ -504,7 +508,10 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
     begin = [Let(kept + i, Cell(watch.first + i)) for i in range(size)]
     # Errors of steps add up: after so many, by such a part of how large each condition has been.
     drift: list[Expr] = [ZERO] * len(watch.orders)
-    if wiring.drift > SLIGHT:
+    inexact = wiring.drift > SLIGHT
+    if inexact:
+        longest = new(unique("conditions′longest"))
+        begin.append(Let(longest, apply(Op.MAX, Cell(longest), Cell(wiring.next) - Cell(wiring.now))))
         steps = new(unique("conditions′steps"))
         sizes = new(unique("conditions′sizes"), size=len(watch.orders))
         begin.append(Let(steps, Cell(steps) + 1.0))
@@ -528,6 +535,7 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
             ),
         )
         wiring.doubts.append(told)
+        again = _Again(event, wiring, Cell(longest)) if inexact else None
         for k in places:
             error = new(unique(f"{event}′uncertainty"))
             now = [Cell(watch.first + WIDTH * k + i) for i in range(WIDTH)]
@@ -557,14 +565,18 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
                 Let(depth, apply(Op.WHERE, apply(Op.GT, bend, 0.0), deep - SHALLOW * drift[k], Number(inf))),
             )
             close: Expr = apply(Op.LE, Cell(depth), GRAZING * Cell(error) + drift[k])
+            falls: Expr = apply(Op.LE, now[0], 0.0)
             for other in places:
                 if other != k:
                     values = (Cell(first + WIDTH * other) for first in (watch.first, kept))
-                    close = apply(Op.AND, close, apply(Op.LE, apply(Op.MIN, *values), 0.0))
-            found = (
+                    holds = apply(Op.LE, apply(Op.MIN, *values), 0.0)
+                    close, falls = apply(Op.AND, close, holds), apply(Op.AND, falls, holds)
+            found: tuple[Instruction, ...] = (
                 If(turns, lowest, (If(apply(Op.LE, now[0], 0.0), through, (Let(depth, Number(inf)),)),)),
                 If(close, told.noted(Cell(since) + u * h, ZERO)),
             )
+            if again is not None:
+                found = (*found, If(falls, again.at(Cell(wiring.next))))
             block: Block = (
                 *(Let(curve + i, term) for i, term in enumerate(terms)),
                 Let(error, worst),
@@ -581,6 +593,45 @@ def _grazing(watch: Watch, wiring: Wiring) -> tuple[Block, Block]:
         smooth = If(Cell(watch.jumped), (), (Let(span, length), *(one for _, one in some)))
         groups.append(If(apply(Op.LT, nearest, 0.0), (smooth,)))
     return (*begin, Let(since, Cell(wiring.now))), tuple(groups)
+
+
+class _Again:
+    """Whether an event happens many times in a row, each a few steps after the one before.
+
+    Each of such leaps begins with the errors of the one before, and they are short: what a step puts the
+    motion off by makes more and more of when they end, however small it is beside the whole motion.
+    """
+
+    def __init__(self, event: str, wiring: Wiring, longest: Cell) -> None:
+        new, unique = wiring.registers.new, wiring.registers.unique
+        self.longest = longest
+        self.last = Cell(new(unique(f"{event}′last"), start=(-inf,)))
+        self.gap, self.row = Cell(new(unique(f"{event}′gap"))), Cell(new(unique(f"{event}′in a row")))
+        self.told = Doubt(
+            new(unique(f"{event}′again"), size=3, start=(inf, 0.0, 0.0)),
+            (
+                f"event '{event}' happens many times in a row, a few steps apart, from t = ",
+                0,
+                " on: errors add up from one to the next, and so late ones may come at wrong times. Run with "
+                "a shorter step to see",
+            ),
+        )
+        wiring.doubts.append(self.told)
+
+    def at(self, t: Cell) -> Block:
+        """Where its conditions have fallen to zero."""
+        soon = apply(Op.LT, self.gap, CLOSE * self.longest)
+        return (
+            Let(self.gap.index, t - self.last),
+            If(  # its other conditions may have fallen in the same step
+                apply(Op.GT, self.gap, 0.0),
+                (
+                    Let(self.row.index, apply(Op.WHERE, soon, self.row + 1.0, 0.0)),
+                    Let(self.last.index, t),
+                    If(apply(Op.GE, self.row, MANY), self.told.noted(t, ZERO)),
+                ),
+            ),
+        )
 
 
 def unlike(name: str, others: Collection[str]) -> str:

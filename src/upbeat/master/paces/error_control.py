@@ -78,6 +78,10 @@ class ErrorControl:
     are given, these follow from the length of the run: `longest` is a tenth of it. In a nested scenario,
     which is not told how long the run is, they follow from its first advance, there is no longest step, and a
     Richardson error must be one `per` "step".
+
+    Where a rate jumps and no event says so, the error of a step is in proportion to its length, and no step
+    is short enough for its share of the tolerance. Such a step may use up a tenth of what the steps before it
+    have left over of theirs, so that all together still use up no more than one.
     """
 
     tolerance: float = 1e-4
@@ -236,6 +240,12 @@ class _Control:
         self.shortest, self.longest = new("control′shortest"), new("control′longest")
         self.worst, self.place = new("control′worst"), new("control′place")
         self.length, self.factor = new("control′length"), new("control′factor")
+        if shared:
+            self.spare = new("control′spare")  # of the tolerance, which the steps so far have left over
+            self.used = new("control′used")  # of the tolerance, by this step
+            # of the last try that was rejected: its error, its length, and where it ended
+            self.rejected, self.tried = new("control′rejected"), new("control′tried")
+            self.until, self.jumps = new("control′until"), new("control′jumps")
 
     def written(self) -> Written:
         begin = Writer()
@@ -282,7 +292,7 @@ class _Control:
         w.let(length, reached - t)
         self._find_worst(w)
         if self.shared:
-            w.let(error, error * (self.span / length))
+            self._share(w)
         with w.when(~(error <= 1.0)):
             # A second rejection shows that the error falls less quickly than hoped for (there is no history
             # yet, or a jump): then in proportion.
@@ -314,7 +324,26 @@ class _Control:
             w.let(self.error, error)
             w.let(self.port, self.place)
             w.let(held, 0.0)
+            if self.shared:
+                w.let(self.spare, self.spare + (length / self.span - self.used))
         return w.block
+
+    def _share(self, w: Writer) -> None:
+        """The error over the share of the tolerance that a step of this length has; 1 where a jump of a rate
+        takes what others have left over."""
+        error, length, t = self.worst, self.length, self.steps.now
+        w.let(self.used, error)
+        w.let(error, error * (self.span / length))
+        with w.when(~(error <= 1.0)):
+            # Half way between an error that falls with the step and one that does not.
+            falls = error <= self.rejected * power(length / self.tried, 0.5)
+            used = self.used * (2.0**self.power - 1.0)  # there, halves are no better than the whole
+            w.let(self.jumps, (t < self.until) & ~falls & (used <= 0.1 * self.spare))
+            w.let(self.used, where(self.jumps, used, self.used))
+            w.let(self.rejected, error)
+            w.let(self.tried, length)
+            w.let(self.until, t + length)
+            w.let(error, where(self.jumps, 1.0, error))
 
     def _find_worst(self, w: Writer) -> None:
         """The largest error and the place of its port; the first that is no number is the largest."""

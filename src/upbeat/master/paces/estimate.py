@@ -7,7 +7,7 @@ the time in register `now` to the one in `next`, and that is all that is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,6 +29,10 @@ from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Rest
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.bonds import Bond
 from upbeat.units.equations.data import Equations
+
+SUDDEN = 8.0
+"""An input that is off by so many times as much after the second half of a step as after the first has met
+something in it: where it goes on smoothly, both are about the same."""
 
 ROUNDING = 16 * 2.0**-52
 """What two ways of computing a value may differ by, relative to it, without meaning anything."""
@@ -101,8 +105,19 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
     With two halves of order p, what they still are away from the solution is their distance from the
     whole step over 2^p - 1. That is a local error, so it grows with the power p + 1 of the step.
     What may be rounding does not count, or short steps would never be good enough.
+
+    What happens in the second half (a jump, a kink) is seen by neither of the two where an input is
+    continued over it: so inputs are also compared with what they were expected to be at the end of each half.
+    One that is off by more than its tolerance after the second, and by `SUDDEN` times as much as after the
+    first, makes the step too long, so that a shorter one has it in its first half.
     """
     new = wiring.registers.new
+    ahead = {
+        port: _Ahead(port, wiring, uncorrected(wiring.approximation(port.end)), "half")
+        for port in watched
+        if _continued(port, blocks, wiring)
+    }
+    off = {port: new(wiring.registers.unique(f"{port.name}′off")) for port in ahead}
     kept = [new(f"{port.name}′whole", size=port.cells) for port in watched]
     errors = new("error", size=len(watched))
     begin, end = new("whole step′from"), new("whole step′to")
@@ -120,6 +135,13 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
             distance = apply(Op.ABS, value - Cell(whole + i)) - ROUNDING * apply(Op.ABS, value)
             distances.append(apply(Op.MAX, 0.0, distance))  # in this order, or "not a number" would get lost
         judge.append(Let(errors + k, port.error(distances) / float(2**order - 1)))
+        if port in ahead:
+            late = ahead[port].error()
+            sudden = apply(Op.AND, apply(Op.GT, late, 1.0), apply(Op.GT, late, SUDDEN * Cell(off[port])))
+            judge.append(Let(errors + k, apply(Op.WHERE, sudden, late, Cell(errors + k))))
+    before = [let for one in ahead.values() for let in one.before]
+    after = [let for one in ahead.values() for let in one.after]
+    expected = [Let(off[port], one.error()) for port, one in ahead.items()]
 
     def doubled(step: Block) -> Block:
         return (
@@ -130,16 +152,29 @@ def richardson(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order
             Let(end, until),  # what the whole step reached: units may have agreed on less than was asked
             Restore(slot),
             Let(wiring.next, now + 0.5 * (Cell(end) - now)),
+            *before,
             *step,
+            *expected,
+            *after,
             Let(wiring.now, until),
             Let(wiring.next, Cell(end)),
+            *before,
             *step,
-            Let(wiring.now, Cell(begin)),
             *judge,
+            *after,
+            Let(wiring.now, Cell(begin)),
         )
 
     steps = {name: doubled(step) for name, step in blocks.steps.items()}
-    return Estimate(replace(blocks, steps=steps), errors, order + 1)
+    return Estimate(_remembering(blocks, steps, after), errors, order + 1)
+
+
+def _continued(port: Watched, blocks: Blocks, wiring: Wiring) -> bool:
+    """Whether this is an input that does not know what it follows at the end of a step."""
+    if port.end not in wiring.connected(port.end[0]):
+        return False
+    sources = [s for c in wiring.scenario.connections if (c.unit, c.port) == port.end for s, _ in c.sources]
+    return not all(knows_end(step, s, port.end) for s in sources for step in blocks.steps.values())
 
 
 def _live(blocks: Blocks, wiring: Wiring) -> tuple[Reg, ...]:
@@ -163,10 +198,7 @@ def milne(blocks: Blocks, wiring: Wiring, watched: Sequence[Watched], order: int
         wiring,
         order,
         list(ahead.values()),
-        [
-            port.error([Cell(port.register + i) - one.value(i) for i in range(port.cells)])
-            for port, one in ahead.items()
-        ],
+        [one.error() for one in ahead.values()],
     )
 
 
@@ -239,6 +271,7 @@ class _Ahead:
     """
 
     def __init__(self, port: Watched, wiring: Wiring, approximation: Approximation, mark: str) -> None:
+        self._port = port
         name, kind = f"{port.name}′{mark}", wiring.port(port.end).kind
         sources = wiring.known(port.end)[: approximation.derivatives + 1]
         known = tuple(
@@ -271,6 +304,11 @@ class _Ahead:
         self._by = trajectory.by
         self._length = Cell(wiring.next) - Cell(wiring.now)
 
+    def error(self) -> Expr:
+        """How far it is from what was expected at the end of the step, over its tolerance."""
+        port = self._port
+        return port.error([Cell(port.register + i) - self.value(i) for i in range(port.cells)])
+
     def value(self, cell: int) -> Expr:
         """What was expected at the end of the step."""
         value: Expr = Cell(self._by[-1] + cell)
@@ -292,11 +330,16 @@ def _predicted(
     before = [let for one in ahead for let in one.before]
     after = [let for one in ahead for let in one.after]
     judge = [*first_of_all, *(Let(first + k, error) for k, error in enumerate(errors))]
-    changed = replace(
+    steps = {name: (*before, *step, *judge, *after) for name, step in blocks.steps.items()}
+    return Estimate(_remembering(blocks, steps, after), first, power)
+
+
+def _remembering(blocks: Blocks, steps: Mapping[str, Block], after: Sequence[Let]) -> Blocks:
+    """The blocks with these steps, which take new values in wherever there are some."""
+    return replace(
         blocks,
         start=(*blocks.start, *after),
-        steps={name: (*before, *step, *judge, *after) for name, step in blocks.steps.items()},
+        steps=steps,
         exchange=(*blocks.exchange, *after),
         instant=(*blocks.instant, *after) if blocks.instant else (),
     )
-    return Estimate(changed, first, power)

@@ -77,6 +77,13 @@ def sees_events(pace: Pace) -> bool:
     return isinstance(pace, Follows) or not isinstance(pace, Writes)
 
 
+def controls_errors(pace: Pace) -> bool:
+    """Whether a pace, or the one that it wraps, makes steps as long as a tolerance allows."""
+    while isinstance(pace, Wrapping):
+        pace = pace.pace
+    return isinstance(pace, LooksAtStates)
+
+
 # ----------------------------------------------------------------------------------------------------
 # Paces that name the step blocks of a program: whether these exist, and where.
 
