@@ -89,6 +89,8 @@ def _dies_out(case: Case, changes: dict[str, float]) -> bool | None:
     if late <= level:
         return True
     slope = log(late / early) / (2 * quarter) if early > 0 else 0.0
+    if slope < -CLEAR and late > size[2 * quarter : 3 * quarter].max():
+        return None  # what dies out quickly may hide what grows slowly
     if abs(slope) > CLEAR:
         return slope < 0.0
     # Between limits, what neither grows nor decays is a limit cycle, and no rest; elsewhere it may be slow.
