@@ -30,6 +30,7 @@ TRACEBACK = "UPBEAT_TRACEBACK"
 
 COMMANDS = {
     "run": "run a scenario file or FMUs",
+    "studio": "look, change, run and compare in the browser",
     "resume": "go on with a run from its checkpoint",
     "check": "find all problems of a scenario file",
     "adapt": "check an adaptation in a .sa file, or show it written out",

@@ -287,6 +287,14 @@ MAX_VALUES = 40
 """So many parameters of a unit are shown."""
 
 
+def master_lines(experiment: Experiment) -> list[str]:
+    """What the master will do, and the engine, in sentences."""
+    notes = experiment.plan.program.notes
+    choice = experiment.choice
+    said = {"master": _settings(experiment), "notes": notes}
+    return [*(line.strip() for line in _master_lines(said)), f"engine: {choice.name}, because {choice.why}"]
+
+
 def explain(experiment: Experiment, *, program: bool = True) -> str:
     """The whole explanation as text."""
     check_type(experiment, Experiment, "experiment")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from upbeat.core.abilities import Model
@@ -53,6 +54,20 @@ def front_end(kind: str, table: Mapping[str, Any]) -> Model:
         raise ModelError("; ".join(what for _, what in missing), missing)
     model: Model = made(**table)
     return model
+
+
+def front_end_classes(kinds: Iterable[str]) -> dict[str, Callable[..., Any]]:
+    """What makes the units of these kinds."""
+    return {kind: _MAKERS[kind] for kind in kinds}
+
+
+def needed_values(arguments: Iterable[inspect.Parameter]) -> dict[str, Any]:
+    """Values to begin with, for those arguments that have none of their own."""
+    needed = [one.name for one in arguments if one.default is one.empty and one.kind not in _REST]
+    return {name: tomllib.loads(f"v = {_EXAMPLES.get(name, '1.0')}")["v"] for name in needed}
+
+
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def front_end_table(model: Model) -> dict[str, Any] | None:
