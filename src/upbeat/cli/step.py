@@ -9,16 +9,13 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from upbeat.cli import scenario_options
 from upbeat.cli.console import Waiting, complain, say
 from upbeat.cli.exits import Exit
 from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read
-from upbeat.engine.experiment import Experiment
 from upbeat.judging.steps import SECONDS, TOLERANCE, StepAdvice, recommend_step
-from upbeat.master.settings import settings_of
 from upbeat.report.plot import checked_target
 from upbeat.report.steps import describe_steps_found, plot_steps
 from upbeat.scenario.files.toml import with_values
@@ -71,7 +68,7 @@ def call(options: argparse.Namespace) -> Exit:
         )
     if options.plot is not None:
         plot_steps(found, out=options.plot, force=options.force, title=made.scenario.name or None)
-    changed = _apply(options.file, before, made, found) if options.apply and found.best is not None else []
+    changed = _apply(options.file, before, found) if options.apply and found.best is not None else []
     if options.json:
         more = {"plot": options.plot and str(options.plot), "applied": bool(changed), "changes": changed}
         say(json.dumps({"ok": True, **found.data(), **more}))
@@ -113,10 +110,11 @@ def _writable(options: argparse.Namespace) -> bytes:
     return before
 
 
-def _apply(file: Path, before: bytes, made: Experiment, found: StepAdvice) -> list[str]:
+def _apply(file: Path, before: bytes, found: StepAdvice) -> list[str]:
     """Write what is recommended, and return the lines that have changed. Nothing else in the file does."""
     text = before.decode("utf-8")
-    new = with_values(text, ("master",), _values(text, made, found))
+    written = tomllib.loads(text).get("master", {})
+    new = with_values(text, ("master",), found.table(written))
     if new == text:
         return []
     if file.read_bytes() != before:
@@ -127,23 +125,3 @@ def _apply(file: Path, before: bytes, made: Experiment, found: StepAdvice) -> li
     target.chmod(mode & 0o7777)
     lines = difflib.ndiff(text.splitlines(), new.splitlines())
     return [line.rstrip() for line in lines if line[0] in "+-"]
-
-
-def _values(text: str, made: Experiment, found: StepAdvice) -> dict[str, Any]:
-    """The keys of [master] that become different, in the form that the file has them in."""
-    master = found.improved().master
-    old, new = settings_of(made.master), settings_of(master)
-    values = {key: value for key, value in new.items() if old.get(key) != value}
-    said = tomllib.loads(text).get("master", {}).get("pace")
-    if "step" in new:  # which also leaves open how events are met; so does a number
-        values["pace" if said is not None else "step"] = new["step"]
-        if said is not None and not isinstance(said, (int, float)):
-            raise InvalidInput(
-                f"the file has a pace, which --step has replaced: write step = {new['step']!r} under "
-                "[master] in its place yourself"
-            )
-        if said is not None:
-            values.pop("step", None)
-    else:
-        values["pace"] = new["pace"]
-    return values

@@ -192,6 +192,10 @@ class Paced:
             if self._clock.now() >= deadline:
                 return
 
+    def begin_again(self) -> None:
+        """What comes next is due from now on: the time that has passed since the last step does not count."""
+        self._anchor, self._due, self._planned = None, None, False
+
     def _plan(self) -> None:
         """Nothing happens before the end of the step to come, so it is made when its time has come."""
         self._due, self._planned = self._wall(self._drive.target()), True

@@ -372,6 +372,16 @@ class Run:
     def finished(self) -> bool:
         return self._drive is not None and self._drive.finished
 
+    @property
+    def steps(self) -> StepLog:
+        """Every accepted step so far, with its reason."""
+        return self._drive.steps if self._drive else StepLog()
+
+    def begin_again(self) -> None:
+        """After a pause of a run in real time: it goes on from here, and makes up for nothing."""
+        if self._paced is not None:
+            self._paced.begin_again()
+
     def step(self) -> float:
         """One communication step; returns the time reached."""
         with self._turn:
@@ -403,6 +413,12 @@ class Run:
         if self.finished:
             self._outcome = self._end()
         return self.time
+
+    def flush(self) -> None:
+        """Hand over what has been recorded, the effects of `set` included: it is then in the result file."""
+        with self._turn, self._guarded():
+            self._by_hand.refresh(self._live())
+            self._recorder.flush()
 
     def finish(self, report: Callable[[float], None] | None = None) -> Trace:
         """Run to the stop time. Ctrl-C ends it and raises `Interrupted`; whole steps are kept."""

@@ -41,6 +41,7 @@ from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Lin
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import Fixed, nominal_step, scaled
 from upbeat.master.program import Advance, Block, If, Repeat
+from upbeat.master.settings import settings_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import induced, stability_of
 from upbeat.trace.trace import Trace
@@ -220,6 +221,27 @@ class StepAdvice(Displayed):
         if self.best is None or self.best.master is None or self.experiment is None:
             raise InvalidInput(f"there is nothing to recommend: {self.reason}")
         return replace(self.experiment, master=self.best.master)
+
+    def table(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys of ``[master]`` that become different, in the form that the table has them in that is
+        `written`."""
+        master = self.improved().master
+        assert self.experiment is not None
+        old, new = settings_of(self.experiment.master), settings_of(master)
+        values = {key: value for key, value in new.items() if old.get(key) != value}
+        said = written.get("pace")
+        if "step" in new:  # which also leaves open how events are met; so does a number
+            values["pace" if said is not None else "step"] = new["step"]
+            if said is not None and not isinstance(said, (int, float)):
+                raise InvalidInput(
+                    f"the file has a pace, which --step has replaced: write step = {new['step']!r} under "
+                    "[master] in its place yourself"
+                )
+            if said is not None:
+                values.pop("step", None)
+        else:
+            values["pace"] = new["pace"]
+        return values
 
     def data(self) -> dict[str, Any]:
         """For JSON."""

@@ -17,6 +17,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -84,6 +85,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 def look(channel: Channel) -> None:
     """Answer questions about scenarios until the server goes away."""
+    import_module("upbeat.studio.look")  # before the first question, rather than with it
     while (asked := channel.read()) is not None:
         try:
             answer = _OPS[str(asked["op"])](asked)
@@ -151,7 +153,7 @@ def main() -> None:
 
             run(channel)
         case ["job"]:
-            from upbeat.studio.jobs import job
+            from upbeat.studio.judging import job
 
             job(channel)
         case _:

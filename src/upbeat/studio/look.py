@@ -255,7 +255,7 @@ def order(scenario: Scenario) -> list[list[str]]:
 
 def assignment(experiment: Experiment, cores: int) -> dict[str, int]:
     """On which of several cores each unit would mostly be, by the operations that it takes part in."""
-    from upbeat.studio.jobs import bars
+    from upbeat.studio.judging import bars
 
     time: dict[str, dict[int, float]] = {}
     for bar in bars(experiment, cores)["bars"]:

@@ -45,6 +45,11 @@ class Child:
         )  # fmt: skip
         return cls(process)
 
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
     async def _listen(self) -> None:
         stream = self._process.stderr
         assert stream is not None
@@ -115,6 +120,42 @@ class Child:
             self._listening.cancel()
 
 
+class Spare:
+    """Processes for runs, one of which is always ready: loading all that a run needs takes longer than many
+    runs."""
+
+    def __init__(self, what: str, folder: Path) -> None:
+        self._what, self._folder = what, folder
+        self._ready: Child | None = None
+        self._warming: asyncio.Task[None] | None = None
+
+    async def take(self) -> Child:
+        """A process; the next one gets ready meanwhile."""
+        ready, self._ready = self._ready, None
+        if ready is not None and not ready.alive:
+            ready = None
+        if self._warming is None or self._warming.done():
+            self._warming = asyncio.create_task(self._later())
+        return ready if ready is not None else await Child.start(self._what, self._folder)
+
+    async def _later(self) -> None:
+        await asyncio.sleep(0.5)  # the one that was taken goes first
+        await self.warm()
+
+    async def warm(self) -> None:
+        """Have one ready."""
+        if self._ready is None:
+            self._ready = await Child.start(self._what, self._folder)
+
+    async def close(self) -> None:
+        """End the one that is ready."""
+        if self._warming is not None:
+            self._warming.cancel()
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            await ready.stop(0.0)
+
+
 class Looker:
     """One process that answers questions about scenarios, one at a time; started again when it has died.
 
@@ -153,6 +194,12 @@ class Looker:
                 last = f": {child.log[-1]}" if child.log else ""
                 raise Died(f"the process that looks at scenarios has died{last}")
             return answer
+
+    async def warm(self) -> None:
+        """Have the process ready."""
+        async with self._turn:
+            if self._child is None:
+                self._child = await Child.start("look", self._folder)
 
     async def _end(self) -> None:
         child, self._child = self._child, None

@@ -9,19 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import secrets
 import socket
 import webbrowser
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from upbeat.core.errors import InvalidInput, MissingExtra, UpbeatError
 from upbeat.studio.child import finite
 from upbeat.studio.edits import edited
+from upbeat.studio.jobs import Jobs
 from upbeat.studio.processes import Died, Looker
 from upbeat.studio.project import Changed, Project, Refused
+from upbeat.studio.rows import MAX_SIGNALS, difference, packed
+from upbeat.studio.runs import Runs
 from upbeat.version import __version__
 
 try:
@@ -29,9 +34,12 @@ try:
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
-    from starlette.routing import BaseRoute, Mount, Route
+    from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
     from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.websockets import WebSocket, WebSocketDisconnect
+
+    from upbeat.studio.live import Live
 except ImportError:
     raise MissingExtra("studio", "upbeat studio") from None
 
@@ -41,6 +49,8 @@ LARGEST_UPLOAD = 500_000_000
 LARGEST_MESSAGE = 1 << 16
 """From the page, by websocket."""
 MAX_CONNECTIONS = 500
+MAX_EVENTS = 5000
+"""Of one answer."""
 
 
 @dataclass
@@ -52,9 +62,13 @@ class Studio:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     port: int = 0
     looker: Looker = field(init=False)
+    runs: Runs = field(init=False)
+    jobs: Jobs = field(init=False)
 
     def __post_init__(self) -> None:
         self.looker = Looker(self.project.folder)
+        self.runs = Runs(self.project)
+        self.jobs = Jobs(self.project, self.runs)
 
     @property
     def address(self) -> str:
@@ -63,6 +77,8 @@ class Studio:
 
     async def close(self) -> None:
         """End all that runs."""
+        await self.jobs.close()
+        await self.runs.close()
         await self.looker.close()
 
 
@@ -382,6 +398,113 @@ async def _probe(studio: Studio, request: Request) -> Response:
 
 
 # ----------------------------------------------------------------------------------------------------
+# Runs and judgements.
+
+
+async def _runs(studio: Studio, request: Request) -> Response:
+    if request.method == "GET":
+        return _answer(await asyncio.to_thread(studio.runs.all))
+    run = await studio.runs.start(await given(request))
+    return _answer({"id": run.id}, 201)
+
+
+async def _run(studio: Studio, request: Request) -> Response:
+    run = await asyncio.to_thread(studio.runs.get, request.path_params["id"])
+    if request.method == "GET":
+        return _answer(await asyncio.to_thread(run.whole, studio.project))
+    if request.method == "DELETE":
+        await studio.runs.remove(run)
+        return _answer({})
+    return _answer(await studio.runs.do(run, await given(request)))
+
+
+def _names(request: Request) -> list[str]:
+    """The signals that are asked for: ``signals=a,b``, or one by one where a name has a comma."""
+    found = request.query_params.getlist("signals")
+    names = [name for text in found for name in (text.split(",") if len(found) == 1 else [text]) if name]
+    if len(names) > MAX_SIGNALS:
+        raise InvalidInput(f"at most {MAX_SIGNALS} signals can be asked for at a time")
+    return names
+
+
+def _time(request: Request, name: str) -> float | None:
+    text = request.query_params.get(name)
+    if text in (None, "", "null"):
+        return None
+    return _real(text, name)
+
+
+def _real(text: str | None, name: str) -> float:
+    try:
+        found = float(text or "")
+    except ValueError:
+        found = math.nan
+    if math.isnan(found):
+        raise InvalidInput(f"{name} must be a number, not '{text}'")
+    return found
+
+
+def _points(request: Request) -> int:
+    return int(min(max(_real(request.query_params.get("points", "2000"), "points"), 4), 1e6))
+
+
+def _binary(header: dict[str, Any], columns: Any) -> Response:
+    return Response(packed(header, columns), media_type="application/octet-stream")
+
+
+async def _data(studio: Studio, request: Request) -> Response:
+    run = await asyncio.to_thread(studio.runs.get, request.path_params["id"])
+
+    def find() -> Response:
+        run.rows.update()
+        window = _time(request, "from"), _time(request, "to")
+        return _binary(*run.rows.window(_names(request), *window, _points(request)))
+
+    return await asyncio.to_thread(find)
+
+
+async def _events(studio: Studio, request: Request) -> Response:
+    run = await asyncio.to_thread(studio.runs.get, request.path_params["id"])
+
+    def find() -> Response:
+        run.rows.update()
+        found, more = run.rows.events_between(_time(request, "from"), _time(request, "to"), MAX_EVENTS)
+        return _answer({"events": found, "more": more})
+
+    return await asyncio.to_thread(find)
+
+
+async def _steps(studio: Studio, request: Request) -> Response:
+    run = await asyncio.to_thread(studio.runs.get, request.path_params["id"])
+    return _answer({"steps": await asyncio.to_thread(studio.runs.step_sizes, run)})
+
+
+async def _difference(studio: Studio, request: Request) -> Response:
+    a = await asyncio.to_thread(studio.runs.get, request.query_params.get("a"))
+    b = await asyncio.to_thread(studio.runs.get, request.query_params.get("b"))
+
+    def find() -> Response:
+        a.rows.update()
+        b.rows.update()
+        return _binary(*difference(a.rows, b.rows, _names(request), _points(request)))
+
+    return await asyncio.to_thread(find)
+
+
+async def _jobs(studio: Studio, request: Request) -> Response:
+    job = await studio.jobs.start(await given(request))
+    return _answer({"id": job.id}, 201)
+
+
+async def _job(studio: Studio, request: Request) -> Response:
+    job = studio.jobs.get(request.path_params["id"])
+    if request.method == "DELETE":
+        await studio.jobs.remove(job)
+        return _answer({})
+    return _answer(job.data())
+
+
+# ----------------------------------------------------------------------------------------------------
 
 _ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/", _start),
@@ -397,6 +520,14 @@ _ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", "/api/edit", _edit),
     ("POST", "/api/targets", _targets),
     ("POST", "/api/expression", _expression),
+    ("GET,POST", "/api/runs", _runs),
+    ("GET,POST,DELETE", "/api/runs/{id}", _run),
+    ("GET", "/api/runs/{id}/data", _data),
+    ("GET", "/api/runs/{id}/events", _events),
+    ("GET", "/api/runs/{id}/steps", _steps),
+    ("GET", "/api/difference", _difference),
+    ("POST", "/api/jobs", _jobs),
+    ("GET,DELETE", "/api/jobs/{id}", _job),
 ]
 
 
@@ -405,6 +536,8 @@ def app(studio: Studio) -> ASGIApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await studio.looker.warm()
+        await studio.runs.warm()
         try:
             yield
         finally:
@@ -414,9 +547,23 @@ def app(studio: Studio) -> ASGIApp:
         Route(path, _guarded(studio, handler), methods=methods.split(","))
         for methods, path, handler in _ROUTES
     ]
+    routes.append(WebSocketRoute("/api/live", partial(_live, studio)))
     routes.append(Route("/favicon.ico", _no_icon))
     routes.append(Mount("/", StaticFiles(directory=PAGE)))
     return Guard(Starlette(routes=routes, lifespan=lifespan), studio)
+
+
+async def _live(studio: Studio, socket: WebSocket) -> None:
+    """A run while it goes on, for as long as the page looks."""
+    await socket.accept()
+    try:
+        run = await asyncio.to_thread(studio.runs.get, socket.query_params.get("run"))
+    except UpbeatError as error:
+        with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+            await socket.send_json({"kind": "error", "error": str(error)})
+            await socket.close(4404)
+        return
+    await Live(studio.runs, studio.project, run, socket).serve()
 
 
 async def _no_icon(request: Request) -> Response:

@@ -281,8 +281,13 @@ class StepLog:
         return len(self._last)
 
     def __iter__(self) -> Iterator[StepRun]:
+        return self.since(0)
+
+    def since(self, place: int) -> Iterator[StepRun]:
+        """The entries from this one on: of a log that grows, the last one before may have grown, too."""
         reasons, blocks = [as_reason(word) for word in self._words], [str(word) for word in self._words]
-        for first, last, count, why, what, rejected in zip(*self._columns, strict=True):
+        columns = (column[place:] for column in self._columns)
+        for first, last, count, why, what, rejected in zip(*columns, strict=True):
             yield StepRun(first, last, count, reasons[why], blocks[what], rejected)
 
     def __eq__(self, other: object) -> bool:
