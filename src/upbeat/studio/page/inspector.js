@@ -1,0 +1,357 @@
+/** What is selected, to look at and to change: a unit with its equations, a connection, an event, the master. */
+import { html, useState } from "./vendor/preact-htm.js";
+import { edit, enter, openFile } from "./draft.js";
+import { removeSelected } from "./diagram.js";
+import { count, number, parsed, written } from "./format.js";
+import { say, set, state, useStore } from "./store.js";
+import { Button, Choice, ExpressionField, Field, Icon } from "./widgets.js";
+
+/** A value as an operation sets it. Numbers go as they were typed: 2.0 is a real number, 2 may be a whole one. */
+export function setting(at, text) {
+  const value = typeof text === "string" ? parsed(text) : text;
+  if (typeof value === "number" && typeof text === "string") {
+    const plain = text.trim().replaceAll("−", "-");
+    const toml = plain.replace(/^([+-]?)\./, "$10.").replace(/\.(?=e|$)/i, ".0");
+    return { op: "set", at, value, toml };
+  }
+  return { op: "set", at, value };
+}
+
+/** A number where a real one is expected: 2 is written as 2.0. */
+export function realSetting(at, text) {
+  const made = setting(at, text);
+  if (made.toml && /^[+-]?\d+$/.test(made.toml)) made.toml += ".0";
+  return made;
+}
+
+const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** Ports are written as a list of names or as a table: the entries in either case, [name, written]. */
+const entries = (value) => (Array.isArray(value) ? value.map((name) => [name, {}]) : Object.entries(value || {}));
+
+/** What to write so that a list of names or a table has one more. */
+function added(unit, key, table, name, value) {
+  if (Array.isArray(table)) {
+    if (isTable(value) && !Object.keys(value).length) return [{ op: "set", at: ["units", unit, key], value: [...table, name] }];
+    return [{ op: "remove", at: ["units", unit, key] }, ...table.map((one) => ({ op: "set", at: ["units", unit, key, one], value: {} })),
+      { op: "set", at: ["units", unit, key, name], value }];
+  }
+  return [{ op: "set", at: ["units", unit, key, name], value }];
+}
+
+function removed(unit, key, table, name) {
+  if (Array.isArray(table)) return [{ op: "set", at: ["units", unit, key], value: table.filter((one) => one !== name) }];
+  return [{ op: "remove", at: ["units", unit, key, name] }];
+}
+
+export function Inspector() {
+  const [selection, view, inside] = useStore((s) => [s.selection, s.view, s.inside]);
+  if (!view) return html`<p class="empty">Open a scenario, or begin a new one.</p>`;
+  const locked = inside.length > 0;
+  const body = !selection ? html`<${ScenarioForm} view=${view} />`
+    : selection.kind === "unit" && view.units?.[selection.name] ? html`<${UnitForm} key=${selection.name} name=${selection.name} unit=${view.units[selection.name]} />`
+    : selection.kind === "wire" ? html`<${WireForm} key=${selection.name} selection=${selection} view=${view} />`
+    : selection.kind === "event" ? html`<${EventForm} key=${selection.name} name=${selection.name} view=${view} />`
+    : selection.kind === "input" ? html`<${InputForm} key=${selection.name} name=${selection.name} view=${view} />`
+    : selection.kind === "output" ? html`<${OutputForm} key=${selection.name} name=${selection.name} view=${view} />`
+    : html`<${ScenarioForm} view=${view} />`;
+  return html`<fieldset class="inspector" disabled=${locked}>${body}</fieldset>`;
+}
+
+const Heading = ({ what, name, onRename, tools }) => html`<header class="inspector-head">
+  <p class="what">${what}</p>
+  <div class="row">${onRename ? html`<${Field} value=${name} onCommit=${onRename} label="Name" id="unit-name" />` : html`<h2>${name}</h2>`}${tools}</div>
+</header>`;
+
+const Part = ({ title, children, open = true, extra, note }) => html`<details class="part" open=${open}>
+  <summary><h3>${title}</h3>${note && html`<span class="note">${note}</span>`}</summary>
+  ${extra}${children}</details>`;
+
+/** A table of ports: name, value, unit of measure. */
+const measure = (text) => (text ? html`<span class="measure">${text}</span>` : null);
+
+// ------------------------------------------------------------------------------------------- units
+
+const EQUATIONS = ["ode", "function"];
+
+function UnitForm({ name, unit }) {
+  const path_ = useStore((s) => s.path);
+  const table = unit.written || {};
+  const kind = table.kind || (table.transitions ? "state_machine" : table.states ? "ode" : table.outputs ? "function" : unit.kind);
+  const equations = !table.model && !table.scenario && !table.class && (EQUATIONS.includes(kind) || (!table.kind && (table.states || table.outputs)));
+  const problems = (state.view?.problems || []).filter((problem) => problem.unit === name);
+  const folder = path_?.includes("/") ? path_.slice(0, path_.lastIndexOf("/") + 1) : "";
+  const rename = async (to) => {
+    if (await edit([{ op: "rename_unit", unit: name, to: to.trim() }], `rename ${name}`)) set({ selection: { kind: "unit", name: to.trim(), key: to.trim() } });
+  };
+  return html`
+    <${Heading} what=${[unit.kind, unit.rate, unit.isolation && unit.isolation !== "none" ? `isolation ${unit.isolation}` : null].filter(Boolean).join(" · ")} name=${name} onRename=${rename}
+      tools=${html`${table.scenario && html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />`}
+        <${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+    ${unit.title && unit.title !== name ? html`<p class="note">${unit.title}</p>` : null}
+    ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p>${problem.message}</p>
+      ${(problem.fixes || []).map((fix, n) => html`<button type="button" key=${n} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}</div>`)}
+    ${table.scenario && html`<p class="note">The scenario <button type="button" class="link" onClick=${() => openFile(folder + table.scenario).catch((error) => say(error.message, { tone: "bad" }))}>${table.scenario}</button></p>`}
+    ${table.model && html`<p class="note">Of the model <b class="mono">${table.model}</b>, which other units may share.</p>`}
+    ${equations ? html`<${Equations} name=${name} table=${table} />` : html`<${Settings} name=${name} table=${table} />`}
+    <${Parameters} name=${name} unit=${unit} table=${table} equations=${equations} />
+    ${!equations || !table.states ? html`<${Starts} name=${name} unit=${unit} table=${table} />` : null}
+    <${Inputs} name=${name} unit=${unit} />
+    ${unit.adapt?.length ? html`<${Part} title="Adaptations"><ul class="plain">${unit.adapt.map((text) => html`<li class="mono">${text}</li>`)}</ul><//>` : null}
+    <${Part} title="Outputs" open=${false} note=${count(unit.outputs.length, "output")}><table class="ports"><tbody>${unit.outputs.map((port) => html`<tr key=${port.name} data-tip=${port.description || undefined}>
+      <th scope="row" class="mono">${port.name}</th><td>${port.kind}${port.size > 1 ? ` [${port.size}]` : ""}</td><td>${measure(port.unit)}</td>
+      <td class="note">${port.feedthrough?.length ? `directly from ${port.feedthrough.join(", ")}` : ""}</td></tr>`)}</tbody></table><//>
+  `;
+}
+
+/** Keys of a unit that have no form of their own: what blocks, FMUs and others are set up with. */
+function Settings({ name, table }) {
+  const library = useStore((s) => s.library);
+  const block = library?.blocks.find((one) => one.kind === table.kind);
+  const known = (block?.parameters || []).filter((one) => !(one.name in table));
+  const own = Object.entries(table).filter(([key, value]) => !["kind", "model", "scenario", "parameters", "start", "adapt"].includes(key) && !isTable(value));
+  if (!own.length && !known.length) return null;
+  const isExpression = (value) => typeof value === "string" && /[-+*/()]/.test(value);
+  return html`<${Part} title=${table.kind || "Unit"} note=${block ? null : undefined}>
+    ${block?.about ? html`<p class="note">${block.about}</p>` : null}
+    <table class="ports"><tbody>
+    ${own.map(([key, value]) => html`<tr key=${key}><th scope="row" class="mono">${key}</th><td class="wide">${isExpression(value) && !["fmu", "path", "function", "class"].includes(key)
+      ? html`<${ExpressionField} value=${value} unit=${name} label=${`${key} of ${name}`} onCommit=${(text) => edit([setting(["units", name, key], text)], key)} />`
+      : html`<${Field} value=${value} mono=${true} label=${`${key} of ${name}`} onCommit=${(text) => edit([typeof value === "number" && !Number.isInteger(value) ? realSetting(["units", name, key], text) : setting(["units", name, key], text)], key)} />`}</td></tr>`)}
+    ${known.map((one) => html`<tr key=${one.name} data-tip=${one.about || undefined}><th scope="row" class="mono unset">${one.name}</th><td class="wide">
+      <${Field} value="" placeholder=${one.value === null || one.value === undefined ? "not set" : written(one.value)} mono=${true} label=${`${one.name} of ${name}`}
+        onCommit=${(text) => text.trim() && edit([setting(["units", name, one.name], text)], one.name)} /></td></tr>`)}
+    </tbody></table><//>`;
+}
+
+function Parameters({ name, unit, table, equations }) {
+  const own = table.parameters || {};
+  const change = (port, text) => {
+    const at = ["units", name, "parameters", port.name];
+    const place = isTable(own[port.name]) ? [...at, "value"] : at;
+    if (text.trim() === "") return edit([{ op: "remove", at }], `default ${port.name}`);
+    return edit([port.kind === "real" ? realSetting(place, text) : setting(place, text)], `${name}.${port.name}`);
+  };
+  const kinds = unit.parameters.filter((port) => !(table.kind && !equations && port.name in table));
+  if (!kinds.length && !equations) return null;
+  return html`<${Part} title="Parameters" note=${kinds.length ? null : "none"}>
+    <table class="ports"><tbody>${kinds.map((port) => html`<tr key=${port.name} data-tip=${[port.description, port.tunable ? "may change during a run" : "fixed during a run"].filter(Boolean).join("\n")}>
+      <th scope="row" class="mono">${port.name}</th>
+      <td class="wide">${port.kind === "boolean"
+        ? html`<input type="checkbox" checked=${Boolean(port.value)} aria-label=${`${name}.${port.name}`} onChange=${(event) => edit([setting(["units", name, "parameters", port.name], event.target.checked)], port.name)} />`
+        : html`<${Field} value=${port.value} mono=${true} label=${`${name}.${port.name}`} placeholder=${port.unit || ""} onCommit=${(text) => change(port, text)} />`}</td>
+      <td>${measure(port.unit)}</td>
+      <td class="act">${equations && port.name in own ? html`<button type="button" class="button quiet" aria-label=${`Remove parameter ${port.name}`} onClick=${() => edit(removed(name, "parameters", own, port.name), `remove ${port.name}`)}><${Icon} name="remove" /></button>` : null}</td></tr>`)}</tbody></table>
+    ${equations && html`<${NewEntry} what="parameter" placeholder="k = 1.0" onAdd=${(key, text) => edit([realSetting(["units", name, "parameters", key], text || "1.0")], `parameter ${key}`)} />`}
+  <//>`;
+}
+
+function Starts({ name, unit, table }) {
+  if (!unit.states?.length) return null;
+  return html`<${Part} title="Start values"><table class="ports"><tbody>${unit.states.map((port) => html`<tr key=${port.name} data-tip=${port.description || undefined}>
+    <th scope="row" class="mono">${port.name}</th><td class="wide"><${Field} value=${port.start ?? port.value} mono=${true} label=${`start of ${name}.${port.name}`}
+      onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: ["units", name, "start", port.name] } : realSetting(["units", name, "start", port.name], text)], `start of ${port.name}`)} /></td>
+    <td>${measure(port.unit)}</td></tr>`)}</tbody></table><//>`;
+}
+
+/** Where each input gets its value from; an expression may be typed at once. */
+function Inputs({ name, unit }) {
+  const view = useStore((s) => s.view);
+  if (!unit.inputs.length) return null;
+  const from = new Map((view?.connections || []).map((connection) => [connection.target, connection.text]));
+  return html`<${Part} title="Inputs">${unit.inputs.map((port) => {
+    const target = `${name}.${port.name}`;
+    return html`<div class="entry" key=${port.name} data-tip=${port.description || undefined}><label class="mono" for=${`input-${port.name}`}>${port.name}</label><span class="equals">=</span>
+      <${ExpressionField} id=${`input-${port.name}`} value=${written(from.get(target))} label=${`${target} is connected to`} placeholder=${from.has(target) ? "" : `${port.start !== undefined && port.start !== null ? `${number(port.start)} (free)` : "not connected"}`}
+        onCommit=${(text) => edit([text ? { op: "connect", from: text, to: target, text } : { op: "disconnect", to: target }], `connect ${target}`)} />${measure(port.unit)}</div>`;
+  })}<//>`;
+}
+
+/** Name and text of something new: "k = 1.0", or only a name. */
+function NewEntry({ what, placeholder, onAdd }) {
+  const [typed, setTyped] = useState("");
+  const add = () => {
+    const found = typed.match(/^\s*([A-Za-z_]\w*)\s*'?\s*(?:=\s*(.*))?$/s);
+    if (!found) {
+      if (typed.trim()) say(`Type the ${what} as ${placeholder}.`, { tone: "bad" });
+      return;
+    }
+    onAdd(found[1], (found[2] || "").trim());
+    setTyped("");
+  };
+  return html`<div class="new-entry"><input class="mono" aria-label=${`New ${what}`} placeholder=${`+ ${what}: ${placeholder}`} value=${typed} spellcheck=${false} autocomplete="off"
+    onInput=${(event) => setTyped(event.target.value)} onBlur=${() => typed.trim() && add()} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div>`;
+}
+
+/** States with their rates and start values, outputs, locals and inputs of a unit of equations. */
+function Equations({ name, table }) {
+  const states = Object.entries(table.states || {});
+  const outputs = Array.isArray(table.outputs) ? table.outputs.map((one) => [one, null]) : Object.entries(table.outputs || {});
+  const locals = Object.entries(table.locals || {});
+  const inputs = entries(table.inputs);
+  const at = (...keys) => ["units", name, ...keys];
+  const asText = (value) => (isTable(value) ? value.der ?? value.value : value);
+  const place = (key, one, value, part) => (isTable(value) ? at(key, one, part) : at(key, one));
+  const remove = (key, one) => html`<button type="button" class="button quiet" aria-label=${`Remove ${one}`} onClick=${() => edit([...removed(name, key, table[key], one),
+    ...(key === "states" && table.start && one in table.start ? [{ op: "remove", at: at("start", one) }] : [])], `remove ${one}`)}><${Icon} name="remove" /></button>`;
+  const unitOf = (key, one, value) => html`<${Field} value=${isTable(value) ? value.unit : ""} label=${`Unit of measure of ${one}`} placeholder="unit" onCommit=${(text) => {
+    const unit = text.trim();
+    if (isTable(value)) return edit([unit ? { op: "set", at: at(key, one, "unit"), value: unit } : { op: "remove", at: at(key, one, "unit") }], `unit of ${one}`);
+    const part = key === "states" ? "der" : key === "outputs" ? "value" : "start";
+    const rest = value === null || (isTable(value) && !Object.keys(value).length) ? {} : { [part]: value };
+    return edit(Array.isArray(table[key]) ? added(name, key, table[key].filter((name_) => name_ !== one), one, { unit }) : [{ op: "set", at: at(key, one), value: { ...rest, unit } }], `unit of ${one}`);
+  }} />`;
+  return html`
+    ${(states.length > 0 || table.kind === "ode") && html`<${Part} title="States">
+      ${states.map(([one, value]) => html`<div class="equation" key=${one}>
+        <div class="entry"><label class="mono" for=${`state-${one}`}>${one}′</label><span class="equals">=</span>
+          <${ExpressionField} id=${`state-${one}`} value=${written(asText(value))} unit=${name} label=${`derivative of ${one}`} onCommit=${(text) => edit([{ op: "set", at: place("states", one, value, "der"), value: text }], `${one}′`)} />${remove("states", one)}</div>
+        <div class="entry small"><label for=${`start-${one}`}>starts at</label><${Field} id=${`start-${one}`} mono=${true} value=${isTable(value) && "start" in value ? value.start : table.start?.[one] ?? ""} placeholder="0" label=${`start of ${one}`}
+          onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: isTable(value) && "start" in value ? at("states", one, "start") : at("start", one) }
+            : realSetting(isTable(value) && !(table.start && one in table.start) ? at("states", one, "start") : at("start", one), text)], `start of ${one}`)} />${unitOf("states", one, value)}</div>
+      </div>`)}
+      <${NewEntry} what="state" placeholder="v = (F - x)/m" onAdd=${(one, text) => edit(added(name, "states", table.states, one, text || "0"), `state ${one}`)} />
+    <//>`}
+    <${Part} title="Inputs of the equations" open=${inputs.length > 0 || !states.length} note=${inputs.length ? inputs.map(([one]) => one).join(", ") : "none"}>
+      ${inputs.map(([one, value]) => html`<div class="entry" key=${one}><label class="mono">${one}</label><span class="note">start</span>
+        <${Field} mono=${true} value=${isTable(value) ? value.start ?? "" : value} placeholder="0" label=${`start of input ${one}`} onCommit=${(text) => edit(isTable(value) && !Array.isArray(table.inputs) && Object.keys(value).length
+          ? [realSetting(at("inputs", one, "start"), text || "0.0")] : Array.isArray(table.inputs) ? [...added(name, "inputs", table.inputs.filter((name_) => name_ !== one), one, { start: 0 }), realSetting(at("inputs", one, "start"), text || "0.0")]
+          : [realSetting(at("inputs", one), text || "0.0")], `start of ${one}`)} />${unitOf("inputs", one, value)}${remove("inputs", one)}</div>`)}
+      <${NewEntry} what="input" placeholder="F" onAdd=${(one, text) => edit(table.inputs && !Array.isArray(table.inputs) ? [realSetting(at("inputs", one), text || "0.0")] : added(name, "inputs", table.inputs || [], one, {}), `input ${one}`)} />
+    <//>
+    <${Part} title="Outputs of the equations" note=${!outputs.length && states.length ? "all states" : null} open=${!states.length || outputs.length > 0}>
+      ${outputs.map(([one, value]) => html`<div class="equation" key=${one}><div class="entry"><label class="mono" for=${`output-${one}`}>${one}</label><span class="equals">=</span>
+        ${value === null ? html`<span class="note grow">as it is</span>` : html`<${ExpressionField} id=${`output-${one}`} value=${written(asText(value))} unit=${name} label=${`output ${one}`}
+          onCommit=${(text) => edit([{ op: "set", at: place("outputs", one, value, "value"), value: text }], `output ${one}`)} />`}${value === null ? null : unitOf("outputs", one, value)}${remove("outputs", one)}</div></div>`)}
+      <${NewEntry} what="output" placeholder="y = 2*u" onAdd=${(one, text) => edit(Array.isArray(table.outputs)
+        ? (text ? [{ op: "remove", at: at("outputs") }, ...table.outputs.map((name_) => ({ op: "set", at: at("outputs", name_), value: name_ })), { op: "set", at: at("outputs", one), value: text }] : [{ op: "set", at: at("outputs"), value: [...table.outputs, one] }])
+        : [{ op: "set", at: at("outputs", one), value: text || one }], `output ${one}`)} />
+    <//>
+    <${Part} title="Locals" open=${locals.length > 0} note=${locals.length ? null : "none"}>
+      ${locals.map(([one, value]) => html`<div class="entry" key=${one}><label class="mono" for=${`local-${one}`}>${one}</label><span class="equals">=</span>
+        <${ExpressionField} id=${`local-${one}`} value=${written(value)} unit=${name} label=${`local ${one}`} onCommit=${(text) => edit([{ op: "set", at: at("locals", one), value: text }], `local ${one}`)} />${remove("locals", one)}</div>`)}
+      <${NewEntry} what="local" placeholder="gap = x - y" onAdd=${(one, text) => edit([{ op: "set", at: at("locals", one), value: text || "0" }], `local ${one}`)} />
+    <//>
+    ${states.length > 0 && html`<${Solver} name=${name} table=${table} />`}
+  `;
+}
+
+function Solver({ name, table }) {
+  const library = useStore((s) => s.library);
+  const kind = isTable(table.solver) ? table.solver.kind : table.solver || "rk4";
+  const options = (library?.solvers || []).map((one) => one.kind);
+  if (!options.includes(kind)) options.push(kind);
+  const known = library?.solvers.find((one) => one.kind === kind);
+  return html`<${Part} title="Solver" open=${false} note=${kind}>
+    <${Choice} value=${kind} options=${options} label="Solver" onChange=${(value) => edit([{ op: "set", at: ["units", name, "solver"], value }], `solver ${value}`)} />
+    <p class="note">${known?.about}</p>
+    <table class="ports"><tbody>${(known?.parameters || []).map((one) => html`<tr key=${one.name} data-tip=${one.about || undefined}><th scope="row" class="mono">${one.name}</th><td class="wide">
+      <${Field} mono=${true} value=${isTable(table.solver) ? table.solver[one.name] ?? "" : ""} placeholder=${written(one.value)} label=${`${one.name} of the solver`} onCommit=${(text) =>
+        edit([...(isTable(table.solver) ? [] : [{ op: "set", at: ["units", name, "solver"], value: { kind } }]),
+          text.trim() === "" ? { op: "remove", at: ["units", name, "solver", one.name] } : setting(["units", name, "solver", one.name], text)], `solver ${one.name}`)} /></td></tr>`)}</tbody></table>
+  <//>`;
+}
+
+// ------------------------------------------------------------------------------- connections, events, inputs
+
+function WireForm({ selection, view }) {
+  const connection = (view.connections || []).find((one) => one.target === selection.target);
+  const port = view.units?.[selection.target.split(".")[0]]?.inputs.find((one) => one.name === selection.target.slice(selection.target.indexOf(".") + 1));
+  if (selection.wire === "watch") return html`<${Heading} what="event" name=${`${selection.source} – ${selection.target}`} /><p class="note">The event ${selection.target} looks at ${selection.source}.</p>
+    <${Button} label=${`Show ${selection.target}`} onClick=${() => set({ selection: { kind: "event", name: selection.target, key: `event ${selection.target}` } })} />`;
+  return html`<${Heading} what="connection" name=${`→ ${selection.target}`} tools=${html`<${Button} label="Disconnect" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+    ${connection ? html`<div class="entry"><label class="mono" for="connection-text">${selection.target}</label><span class="equals">=</span></div>
+      <${ExpressionField} id="connection-text" value=${written(connection.text)} label=${`Expression of ${selection.target}`} onCommit=${(text) =>
+        edit([text ? { op: "connect", from: text, to: selection.target, text } : { op: "disconnect", to: selection.target }], `connect ${selection.target}`)} />
+      ${port ? html`<p class="note">The input is ${port.kind}${port.unit ? html`, in ${measure(port.unit)}` : ", without a unit of measure"}. An expression over outputs and inputs of the scenario may stand here: <span class="mono">2*${selection.source}</span></p>` : null}`
+      : html`<p class="note">From ${selection.source}</p>`}`;
+}
+
+function EventForm({ name, view }) {
+  const event = (view.events || []).find((one) => one.name === name);
+  if (!event) return null;
+  const then = isTable(event.then) ? Object.entries(event.then).flatMap(([unit, value]) => (isTable(value) ? Object.entries(value).map(([port, text]) => [[unit, port], `${unit}.${port}`, text]) : [[[unit], unit, value]])) : [];
+  return html`<${Heading} what="event between units" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+    <${Part} title="When"><${ExpressionField} value=${written(event.when)} label=${`When ${name} happens`} onCommit=${(text) => edit([{ op: "set", at: ["events", name, "when"], value: text }], `when ${name}`)} /><//>
+    <${Part} title="Then">${then.map(([keys, label, text]) => html`<div class="equation" key=${label}><label class="mono" for=${`then-${label}`}>${label}</label><${ExpressionField} id=${`then-${label}`} value=${written(text)} label=${`${label} becomes`}
+      onCommit=${(value) => edit([{ op: "set", at: ["events", name, "then", ...keys], value }], `then ${label}`)} /></div>`)}<//>`;
+}
+
+function InputForm({ name, view }) {
+  const port = (view.inputs || []).find((one) => one.name === name) || { name };
+  return html`<${Heading} what="input of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+    <table class="ports"><tbody><tr><th scope="row">starts at</th><td class="wide"><${Field} mono=${true} value=${port.start ?? port.value} label=${`start of ${name}`}
+      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(["inputs", name, "start"], text) : setting(["inputs", name, "start"], text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
+    <p class="note">It can be moved with a slider while the scenario runs.</p>`;
+}
+
+const OutputForm = ({ name }) => html`<${Heading} what="output of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />`;
+
+// --------------------------------------------------------------------------------------- the scenario
+
+function ScenarioForm({ view }) {
+  const library = useStore((s) => s.library);
+  const master = view.master?.written || {};
+  const inputs = view.inputs || [];
+  const run = view.run || {};
+  const properties = view.properties || [];
+  const part = (key, options, fallback) => html`<${MasterPart} key=${key} what=${key} value=${master[key]} options=${options} fallback=${fallback} />`;
+  return html`
+    <${Heading} what="scenario" name=${state.path || ""} />
+    <p class="note">${count(Object.keys(view.units || {}).length, "unit")}, ${count((view.connections || []).length, "connection")}${view.loops?.length ? `, ${count(view.loops.length, "algebraic loop")}` : ""}${view.study ? ", with a study" : ""}</p>
+    <${Part} title="Master">
+      <table class="ports master"><tbody>
+        ${part("coupling", library?.couplings, "chosen by itself")}
+        <tr><th scope="row"><label for="master-step">step</label></th><td class="wide"><${Field} id="master-step" mono=${true} value=${master.step ?? (isTable(master.pace) ? master.pace.step : undefined)} placeholder="chosen by itself" label="Communication step"
+          onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: ["master", "step"] } : realSetting(isTable(master.pace) && "step" in master.pace ? ["master", "pace", "step"] : ["master", "step"], text)], "step")} /></td><td>${measure("s")}</td></tr>
+        ${part("pace", library?.paces, "follows from the step")}
+        ${part("inputs", library?.inputs, "hold")}
+        ${library?.loops ? part("loops", library.loops, "only if there are loops") : null}
+      </tbody></table>
+      ${view.master?.explained?.length ? html`<ul class="explained">${view.master.explained.map((sentence, k) => html`<li key=${k}>${sentence}</li>`)}</ul>` : null}
+    <//>
+    <${Part} title="Run"><table class="ports"><tbody><tr><th scope="row"><label for="run-until-file">until</label></th><td class="wide"><${Field} id="run-until-file" mono=${true} value=${run.until} placeholder="not set" label="Ends at"
+      onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: ["run", "until"] } : realSetting(["run", "until"], text)], "until")} /></td><td>${measure("s")}</td></tr></tbody></table><//>
+    <${Part} title="Inputs of the scenario" note=${inputs.length ? null : "none"} open=${inputs.length > 0}>
+      ${inputs.map((port) => html`<div class="entry" key=${port.name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "input", name: port.name, key: `input ${port.name}` } })}>${port.name}</button>
+        <span class="grow mono">${number(port.start ?? port.value)}</span>${measure(port.unit)}</div>`)}
+      <${NewEntry} what="input" placeholder="wind = 0.0" onAdd=${(one, text) => edit([{ ...realSetting(["inputs", one, "start"], text || "0.0") }], `input ${one}`)} />
+    <//>
+    <${Part} title="Events between units" note=${view.events?.length ? null : "none"} open=${Boolean(view.events?.length)}>
+      ${(view.events || []).map((event) => html`<div class="entry" key=${event.name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "event", name: event.name, key: `event ${event.name}` } })}>${event.name}</button><span class="grow note mono cut">${written(event.when)}</span></div>`)}
+    <//>
+    ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
+    <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
+  `;
+}
+
+/** One of the parts of a master: which one, and its settings. */
+function MasterPart({ what, value, options, fallback }) {
+  const kind = isTable(value) ? value.kind : value ?? "";
+  const known = (options || []).find((one) => one.kind === kind);
+  const choices = [{ value: "", label: fallback }, ...(options || []).map((one) => ({ value: one.kind, label: one.kind.replaceAll("_", " ") }))];
+  if (kind !== "" && typeof kind === "string" && !known) choices.push({ value: kind, label: kind });
+  const choose = (chosen) => {
+    if (chosen === "") return edit([{ op: "remove", at: ["master", what] }], what);
+    const table = options.find((one) => one.kind === chosen)?.toml ?? chosen;
+    const made = isTable(table) ? { ...table } : chosen;
+    if (what === "pace" && isTable(made) && "step" in made) {
+      const step = isTable(value) && "step" in value ? value.step : state.view?.master?.written?.step;
+      if (step !== undefined) made.step = step;
+      const alone = state.view?.master?.written?.step !== undefined;
+      return edit([...(alone ? [{ op: "remove", at: ["master", "step"] }] : []), { op: "set", at: ["master", what], value: made }], what);
+    }
+    return edit([{ op: "set", at: ["master", what], value: made }], what);
+  };
+  const own = isTable(value) ? Object.entries(value).filter(([key, item]) => key !== "kind" && !isTable(item) && !(what === "pace" && key === "step")) : [];
+  const unset = (known?.parameters || []).filter((one) => !(isTable(value) && one.name in value) && !(what === "pace" && one.name === "step"));
+  const table = () => (isTable(value) ? [] : [{ op: "set", at: ["master", what], value: { kind } }]);
+  return html`<tr data-tip=${known?.about || undefined}><th scope="row"><label for=${`master-${what}`}>${what}</label></th><td class="wide" colspan="2">
+      <${Choice} id=${`master-${what}`} value=${typeof kind === "string" ? kind : ""} options=${choices} label=${what} onChange=${choose} />
+      ${kind && (own.length || unset.length) ? html`<details class="more"><summary>${own.length ? own.map(([key, item]) => `${key} ${written(item)}`).join(", ") : "settings"}</summary>
+        ${known?.about ? html`<p class="note">${known.about}</p>` : null}
+        ${[...own.map(([name, item]) => ({ name, now: item })), ...unset].map((one) => html`<div class="entry" key=${one.name}><label class="mono">${one.name}</label>
+          <${Field} mono=${true} value=${one.now ?? ""} placeholder=${written(one.value)} label=${`${one.name} of ${what}`} onCommit=${(text) =>
+            edit([...table(), text.trim() === "" ? { op: "remove", at: ["master", what, one.name] } : setting(["master", what, one.name], text)], `${what} ${one.name}`)} /></div>`)}
+      </details>` : null}</td></tr>`;
+}
