@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict
 
 from upbeat.core.errors import InvalidInput, UpbeatError
 
@@ -94,29 +94,38 @@ def look(channel: Channel) -> None:
         channel.write(answer)
 
 
-def _where(asked: Mapping[str, Any]) -> tuple[Path, str, bool]:
-    return Path(asked["file"]), str(asked["text"]), bool(asked["python"])
+class _Where(TypedDict):
+    path: Path
+    text: str
+    python: bool
+    root: Path
+
+
+def _where(asked: Mapping[str, Any]) -> _Where:
+    return {
+        "path": Path(asked["file"]),
+        "text": str(asked["text"]),
+        "python": bool(asked["python"]),
+        "root": Path(asked["root"]),
+    }
 
 
 def _view(asked: Mapping[str, Any]) -> dict[str, Any]:
     from upbeat.studio.look import view
 
-    path, text, python = _where(asked)
-    return view(asked, path, text, python=python)
+    return view(asked, **_where(asked))
 
 
 def _targets(asked: Mapping[str, Any]) -> dict[str, Any]:
     from upbeat.studio.look import targets
 
-    path, text, python = _where(asked)
-    return targets(str(asked.get("from")), path, text, python=python)
+    return targets(str(asked.get("from")), **_where(asked))
 
 
 def _expression(asked: Mapping[str, Any]) -> dict[str, Any]:
     from upbeat.studio.words import checked
 
-    path, text, python = _where(asked)
-    return checked(asked, path, text, python=python)
+    return checked(asked, **_where(asked))
 
 
 def _library(asked: Mapping[str, Any]) -> dict[str, Any]:

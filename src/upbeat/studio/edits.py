@@ -58,9 +58,22 @@ def _word(edit: Mapping[str, Any], key: str) -> str:
 
 
 def _set(text: str, edit: Mapping[str, Any]) -> str:
-    if edit.get("value") is None:
+    return with_value(text, _at(edit), _value(edit, "value"))
+
+
+def _value(edit: Mapping[str, Any], key: str) -> Any:
+    """What is to be written: as JSON, or as ``toml``, in which 2.0 is not 2."""
+    if edit.get("toml") is not None:
+        try:
+            found = tomllib.loads(f"v = {_word(edit, 'toml')}")
+        except (ValueError, RecursionError):
+            found = {}
+        if found.keys() != {"v"}:
+            raise InvalidInput(f"this is not a value: {str(edit['toml'])[:100]}")
+        return _plain(found["v"])
+    if edit.get(key) is None:
         raise InvalidInput("TOML has no null: use remove to take a value away")
-    return with_value(text, _at(edit), _plain(edit["value"]))
+    return _plain(edit[key])
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
@@ -133,7 +146,12 @@ def _disconnect(text: str, edit: Mapping[str, Any]) -> str:
 
 
 def _add_unit(text: str, edit: Mapping[str, Any]) -> tuple[str, str]:
-    table = edit.get("table")
+    if edit.get("block") is not None:
+        from upbeat.studio.library import beginning  # which knows all there is, and few edits need
+
+        table = beginning(_word(edit, "block"))
+    else:
+        table = _value(edit, "table")
     if not isinstance(table, Mapping) or not table:
         raise InvalidInput("a new unit needs its table")
     wanted = re.sub(r"\W", "_", _word(edit, "name"), flags=re.ASCII)
@@ -142,7 +160,7 @@ def _add_unit(text: str, edit: Mapping[str, Any]) -> tuple[str, str]:
     name = next(
         one for one in (wanted, *(f"{wanted}{number}" for number in range(2, 100_000))) if one not in taken
     )
-    return with_value(text, ("units", name), _plain(table)), name
+    return with_value(text, ("units", name), table), name
 
 
 def _rename_unit(text: str, edit: Mapping[str, Any]) -> str:

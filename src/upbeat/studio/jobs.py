@@ -93,6 +93,7 @@ class Jobs:
             "what": asked["what"],
             "file": str(path),
             "text": text,
+            "root": str(self._project.folder),
             "python": self._project.python,
             "options": asked.get("options") or {},
             "result": None if run is None else str(run.path),

@@ -22,6 +22,7 @@ from upbeat.engine.profile import profile
 from upbeat.engine.resume import made_from
 from upbeat.report.schedule import chart_data, chart_text, charts
 from upbeat.studio.child import Channel, failure
+from upbeat.studio.project import check_inside
 from upbeat.trace.trace import Trace, read
 
 Tell = Callable[[str], None]
@@ -50,6 +51,7 @@ def job(channel: Channel) -> None:
 
 
 def _made(asked: Mapping[str, Any], **settings: Any) -> Experiment:
+    check_inside(str(asked["text"]), Path(asked["file"]), Path(asked["root"]))
     made = read_experiment(
         Path(asked["file"]), settings, values={}, allow_python=bool(asked["python"]), writing=False,
         text=str(asked["text"]),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upbeat.adapt.library import SIGNALS
+from upbeat.core.errors import InvalidInput, suggest
 from upbeat.master.settings import PARTS
 from upbeat.scenario.files.front_ends import KEYS, front_end_classes, needed_values
 from upbeat.units.solving.solvers import METHODS
@@ -75,6 +76,15 @@ def library() -> dict[str, Any]:
         **{name: [_part(kind, made) for kind, made in known.items()] for name, known in parts.items()},
         "adaptations": [_entry(kind, made, skipped=2) for kind, made in SIGNALS.items()],
     }
+
+
+def beginning(kind: str) -> dict[str, Any]:
+    """The table of a new unit of this kind."""
+    known = {one["kind"]: one["toml"] for one in library()["blocks"]}
+    if kind not in known:
+        raise InvalidInput(f"there is no block {kind!r}. {suggest(kind, known, 'blocks')}")
+    found: dict[str, Any] = known[kind]
+    return found
 
 
 def _entry(kind: str, made: Callable[..., Any], skipped: int = 0) -> dict[str, Any]:

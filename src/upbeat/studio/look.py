@@ -29,6 +29,7 @@ from upbeat.scenario.files.reading import ScenarioFile, parse, read_text
 from upbeat.scenario.files.toml import Keys, Lines
 from upbeat.scenario.scenario import Scenario
 from upbeat.studio.edits import connection_keys, connections, edited
+from upbeat.studio.project import Refused, outside
 from upbeat.units.process import bare
 from upbeat.units.solving.solvers import solver_of, solver_spec
 
@@ -54,13 +55,16 @@ class Reading:
         return self.experiment is not None
 
 
-def read(path: Path, text: str, *, python: bool) -> Reading:
-    """A scenario with its problems, or its experiment."""
+def read(path: Path, text: str, *, python: bool, root: Path) -> Reading:
+    """A scenario with its problems, or its experiment. Nothing outside of the folder `root` is read."""
     found = Reading(text, path, {}, Lines(text))
     try:
         found.content = parse(text, path.name)
     except InvalidInput as error:
         found.problems = tuple(map(_placed, problems_of(error)))
+        return found
+    if beyond := outside(text, path, root):
+        found.problems = tuple(beyond)
         return found
     made: list[Experiment] = []
 
@@ -109,15 +113,15 @@ def _placed(problem: Problem) -> Problem:
 # The view.
 
 
-def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool) -> dict[str, Any]:
+def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool, root: Path) -> dict[str, Any]:
     """All that the page shows of a scenario."""
     for name in given.get("inside") or []:
-        path, text = _inside(path, text, name, python)
-    found = read(path, text, python=python)
+        path, text = _inside(path, text, name, root)
+    found = read(path, text, python=python, root=root)
     scenario, experiment = found.scenario, found.experiment
     severe = [_problem(found, one, "error") for one in found.problems]
     for shown, one in list(zip(severe, found.problems, strict=True))[:MAX_FIXES]:
-        shown["fixes"] = fixes(found, one, python=python)
+        shown["fixes"] = fixes(found, one, python=python, root=root)
     problems = [*severe, *(_remarks(found, experiment) if experiment is not None and not severe else ())]
     counts: dict[str, int] = {}
     for shown in problems:
@@ -193,7 +197,7 @@ def _named(content: Mapping[str, Any], key: str, lines: Lines) -> list[dict[str,
     ]
 
 
-def _inside(path: Path, text: str, name: object, python: bool) -> tuple[Path, str]:
+def _inside(path: Path, text: str, name: object, root: Path) -> tuple[Path, str]:
     """The file of a nested scenario."""
     units = _table(parse(text, path.name), "units")
     table = units.get(str(name))
@@ -203,6 +207,8 @@ def _inside(path: Path, text: str, name: object, python: bool) -> tuple[Path, st
     if not isinstance(inner, str):
         raise InvalidInput(f"'{name}' is not a unit with a scenario inside")
     file = path.parent / inner
+    if not file.resolve().is_relative_to(root):
+        raise Refused(f"'{inner}' lies outside of the project folder")
     try:
         return file, file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
@@ -452,7 +458,7 @@ _MEANT = re.compile(r"Did you mean ((?:'[^']*'(?: or )?)+)\?")
 _QUOTED = re.compile(r"'([^']+)'")
 
 
-def fixes(found: Reading, problem: Problem, *, python: bool) -> list[dict[str, Any]]:
+def fixes(found: Reading, problem: Problem, *, python: bool, root: Path) -> list[dict[str, Any]]:
     """Edits that follow from the near names in a problem; each has been tried, and the problem was gone."""
     meant = _MEANT.search(problem.hint or problem.what)
     wrong = _QUOTED.search(problem.what)
@@ -467,7 +473,7 @@ def fixes(found: Reading, problem: Problem, *, python: bool) -> list[dict[str, A
             text, _ = edited(found.text, [edit])
         except InvalidInput:
             continue
-        again = read(found.path, text, python=python)
+        again = read(found.path, text, python=python, root=root)
         left = {(one.where, one.what) for one in again.problems}
         if (problem.where, problem.what) not in left and len(left) <= len(found.problems):
             offered.append({"label": f"Write {name}", "edits": [edit]})
@@ -526,12 +532,12 @@ def _step(value: Any, key: str) -> Any:
 # Connecting: where a wire may go.
 
 
-def targets(source: str, path: Path, text: str, *, python: bool) -> dict[str, Any]:
+def targets(source: str, path: Path, text: str, *, python: bool, root: Path) -> dict[str, Any]:
     """For every input, whether `source` fits there: kind, size and unit of measure."""
     from upbeat.scenario.connection import connect
     from upbeat.scenario.events.links import connect_event
 
-    found = read(path, text, python=python)
+    found = read(path, text, python=python, root=root)
     if found.scenario is None:
         raise InvalidInput("the scenario cannot be read yet: correct what is wrong with it first")
     directory = Directory(found.scenario.units, found.scenario.inputs)

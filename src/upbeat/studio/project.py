@@ -14,12 +14,15 @@ import hashlib
 import json
 import os
 import threading
+import tomllib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem, InvalidInput, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, Problem, ScenarioError, suggest
+from upbeat.scenario.files.toml import Lines
 
 OWN = ".upbeat"
 """The folder for what is not the user's: places of boxes, what runs were made of."""
@@ -271,6 +274,68 @@ class Project:
     def _places(self, name: object) -> Path:
         self.path(name)
         return self.path(f"{OWN}/places/{name}.json", own=True)
+
+
+# ----------------------------------------------------------------------------------------------------
+# What a scenario refers to: files beside it, which must be of the project, too.
+
+_REFERRING = ("file", "scenario", "sa", "out", "measured")
+_DEEPEST_NEST = 50
+
+
+def outside(text: str, file: Path, root: Path) -> list[Problem]:
+    """Files that a scenario names, in units, adaptations and studies, and that are not in the folder `root`;
+    those that the scenarios inside it name included."""
+    found: list[Problem] = []
+    _look_outside(text, file, root.resolve(), found, {file.resolve()}, ())
+    lines = Lines(text)
+    return [replace(one, line=lines.of(one.where)) for one in found]
+
+
+def check_inside(text: str, file: Path, root: Path) -> None:
+    """`ScenarioError` if a scenario names a file outside of the folder."""
+    if found := outside(text, file, root):
+        raise ScenarioError(found, file.name)
+
+
+def _look_outside(
+    text: str, file: Path, root: Path, found: list[Problem], seen: set[Path], where: tuple[str, ...]
+) -> None:
+    try:
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return  # somebody else says so
+    waiting: list[tuple[tuple[str, ...], Any]] = [
+        ((key,), content[key]) for key in ("units", "models", "study") if key in content
+    ]
+    while waiting:
+        keys, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*keys, key), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*keys, str(k)), item) for k, item in enumerate(value)]
+        elif isinstance(value, str) and _names_file(keys, value):
+            place = file.parent / value
+            try:
+                resolved = place.resolve()
+            except (OSError, RuntimeError, ValueError):
+                continue
+            if not resolved.is_relative_to(root):
+                hint = "Copy it into the folder, or open the folder around both."
+                what = f"'{value}' lies outside of the project folder, and the studio reads nothing there"
+                found.append(Problem(where or keys, what, hint))
+            elif keys[-1] == "scenario" and resolved not in seen and len(seen) < _DEEPEST_NEST:
+                seen.add(resolved)
+                try:
+                    inner = resolved.read_text(encoding="utf-8-sig")
+                except (OSError, UnicodeDecodeError):
+                    continue
+                _look_outside(inner, resolved, root, found, seen, where or keys)
+
+
+def _names_file(keys: tuple[str, ...], value: str) -> bool:
+    last = next((key for key in reversed(keys) if not key.isdigit()), "")
+    return last in _REFERRING or (last == "adapt" and value.endswith(".sa"))
 
 
 def checked_places(given: object) -> dict[str, list[float]]:

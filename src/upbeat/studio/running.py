@@ -31,6 +31,7 @@ from upbeat.engine.resume import reopen
 from upbeat.engine.run import Run
 from upbeat.scenario.files.toml import Lines
 from upbeat.studio.child import Channel, failure
+from upbeat.studio.project import check_inside
 from upbeat.studio.rows import step_data
 from upbeat.trace.log import Outcome
 from upbeat.units.equations.ode import equations_of
@@ -65,6 +66,7 @@ def run(channel: Channel) -> None:
 
 
 def _experiment(asked: Mapping[str, Any]) -> Experiment:
+    check_inside(str(asked["text"]), Path(asked["file"]), Path(asked["root"]))
     settings: dict[str, Any] = {"until": asked.get("until"), "engine": asked.get("engine")}
     if (factor := asked.get("real_time")) is not None:
         settings["real_time"] = factor

@@ -325,6 +325,7 @@ class Runs:
                     **run.asked,
                     "file": str(self._project.folder / run.file),
                     "text": run.text,
+                    "root": str(self._project.folder),
                     "python": self._project.python,
                     "out": str(run.path),
                     "checkpoint": str(_checkpoint(self._project, run.id)),

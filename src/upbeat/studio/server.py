@@ -349,7 +349,8 @@ def _about(studio: Studio, asked: Mapping[str, Any], op: str) -> dict[str, Any]:
     path, text = studio.project.path(asked.get("path")), asked.get("text")
     if not isinstance(text, str):
         raise InvalidInput("text must be that of the scenario")
-    return {**asked, "op": op, "file": str(path), "text": text, "python": studio.project.python}
+    where = {"file": str(path), "root": str(studio.project.folder), "python": studio.project.python}
+    return {**asked, **where, "op": op, "text": text}
 
 
 async def _view(studio: Studio, request: Request) -> Response:
@@ -368,7 +369,7 @@ async def _view(studio: Studio, request: Request) -> Response:
 async def _edit(studio: Studio, request: Request) -> Response:
     asked = await given(request)
     text, added = await asyncio.to_thread(edited, asked.get("text"), asked.get("edits"))
-    return _answer({"text": text, "added": added})
+    return _answer({"text": text, "names": added})
 
 
 async def _targets(studio: Studio, request: Request) -> Response:

@@ -20,13 +20,13 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
 _MANY = 50
 
 
-def checked(asked: Mapping[str, Any], path: Path, text: str, *, python: bool) -> dict[str, Any]:
+def checked(asked: Mapping[str, Any], path: Path, text: str, *, python: bool, root: Path) -> dict[str, Any]:
     """What there is to say about an expression: of a connection, or within the equations of a unit."""
     expression, cursor = asked.get("expression"), asked.get("cursor")
     if not isinstance(expression, str):
         raise InvalidInput("the expression must be a text")
     at = cursor if isinstance(cursor, int) and 0 <= cursor <= len(expression) else len(expression)
-    found, unit = read(path, text, python=python), asked.get("unit")
+    found, unit = read(path, text, python=python, root=root), asked.get("unit")
     typed = _WORD.search(expression[:at])
     begun = typed[0] if typed else ""
     known = _of_unit(found, unit) if isinstance(unit, str) else _of_connections(found)
