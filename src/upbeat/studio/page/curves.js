@@ -24,7 +24,7 @@ function timeRange() {
   if (!run) return [0, 1];
   const trace = traceOf(run.id);
   const last = Math.max(trace.last ?? 0, run.time ?? 0);
-  const first = trace.time.length ? Math.min(trace.time[0], run.begin ?? trace.time[0]) : run.begin ?? 0;
+  const first = trace.time.length ? Math.min(trace.time[0], run.start ?? trace.time[0]) : run.start ?? 0;
   if (!isLive(run)) return [first, Math.max(last, first + 1e-9)];
   if (run.until !== null && run.until !== undefined && Number.isFinite(run.until) && run.until - first <= 90) return [first, run.until];
   return last - first > 30 ? [last - 30, last] : [first, first + 30];
@@ -240,7 +240,7 @@ const isStepped = (signal) => signal && signal.kind && signal.kind !== "real";
 function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
   const names = group.signals.map((signal) => signal.name);
   const stepped = group.stepped;
-  const labels = group.signals.length && group.signals.every((signal) => signal.labels) ? group.signals[0].labels : null;
+  const labels = group.signals.length && group.signals.every((signal) => signal.labels) ? new Map(group.signals[0].labels) : null;
   const values = useRef(new Map());
   const latest = useRef();
   latest.current = { trace, others, events };
@@ -254,7 +254,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
       const column = own.values.get(signal.name);
       if (!place || !column) continue;
       const value = k === null || k === undefined ? lastOf(column) : column[k] ?? column[k - 1];
-      const label = signal.labels && value !== null && value !== undefined ? signal.labels[Math.round(value)] ?? number(value, 6) : number(value, 6);
+      const label = signal.labels && value !== null && value !== undefined ? (signal.labels.find(([code]) => code === value)?.[1] ?? number(value, 6)) : number(value, 6);
       const base = at === null ? null : column[at] ?? column[at + 1];
       place.textContent = base === null || base === undefined || value === null || value === undefined ? label : `${label}  Δ ${number(value - base, 4)}`;
     }
@@ -266,7 +266,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
     return shared({
       bottom,
       scales: { y: { range } },
-      axis: labels ? { values: (_, ticks) => ticks.map((v) => (Number.isInteger(v) ? short(labels[v] ?? "", 9) : "")), incrs: [1, 2, 5, 10] } : {},
+      axis: labels ? { values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
       hooks: {
         setCursor: [readout],
         draw: [(u) => {
@@ -338,11 +338,13 @@ function EventLane({ trace, theme, bottom }) {
   const n = trace.events.length + trace.moreEvents;
   return html`<figure class="curve-panel lane events-lane" aria-label=${`${count(n, "event")}: ${trace.events.slice(0, 20).map((event) => `${event.name} at ${number(event.t, 5)} s`).join(", ")}`}>
     <figcaption><span class="lane-name">Events</span><b id="event-count" data-count=${n}>${n}</b>${hovered ? html`<span class="hovered"><b class="mono">${hovered.name}</b> t = ${number(hovered.t, 9)} s
-      ${hovered.unit ? html` <span class="mono">${hovered.unit}</span>` : null} ${hovered.what || ""} ${hovered.predicted === true ? "seen coming" : hovered.predicted === false ? "found after the step" : ""}</span>`
+      ${hovered.unit ? html` <span class="mono">${hovered.unit}</span>` : null} ${hovered.what || ""} ${seenComing(hovered) ? "seen coming" : "found after a step"}</span>`
       : n ? html`<span class="note"><i class="mark-full"></i> seen coming <i class="mark-open"></i> found after a step</span>` : html`<span class="note">none so far</span>`}
       ${trace.moreEvents ? html`<span class="note">the last ${trace.events.length} are drawn</span>` : null}</figcaption>
     <div ref=${place} class="plot"></div></figure>`;
 }
+
+const seenComing = (event) => event.predicted !== null && event.predicted !== undefined && event.predicted !== false;
 
 function drawEvents(plot, trace, laneOf) {
   const { ctx } = plot;
@@ -365,24 +367,27 @@ function drawEvents(plot, trace, laneOf) {
     ctx.lineTo(x, y + r);
     ctx.lineTo(x - r, y);
     ctx.closePath();
-    if (event.predicted === false) { ctx.fillStyle = token("--panel"); ctx.fill(); ctx.stroke(); } else ctx.fill();
+    if (!seenComing(event)) { ctx.fillStyle = token("--panel"); ctx.fill(); ctx.stroke(); } else ctx.fill();
   }
   ctx.restore();
 }
+
+/** What kind of reason it is: without the numbers that differ from step to step. */
+const kindOf = (reason) => (reason || "as asked").replace(/\s+(expected )?(at|by|to|of|=) [-+−\d.].*$/, (_, expected) => (expected ? " expected" : ""));
 
 /** Step sizes with what decided each of them. */
 function StepLane({ trace, theme }) {
   const [, redraw] = useState(0);
   const [hovered, setHovered] = useState(null);
-  const reasons = [...new Set(trace.steps.map((step) => step.reason || "as asked"))].slice(0, 7);
-  const colourAt = (reason) => `--reason-${(reasons.indexOf(reason || "as asked") + 7) % 7 + 1}`;
+  const reasons = [...new Set(trace.steps.map((step) => kindOf(step.reason)))].slice(0, 7);
+  const colourAt = (reason) => `--reason-${(reasons.indexOf(kindOf(reason)) + 7) % 7 + 1}`;
   const key = `${theme}|${trace.id}`;
   const latest = useRef();
   latest.current = { colourAt };
   const [place, plot] = usePlot(() => shared({
     bottom: true, points: false,
     scales: { y: { distr: 3, range: (_, min, max) => (min === null || !(min > 0) ? [1e-3, 1] : min === max ? [min / 2, max * 2] : [min / 1.3, max * 1.3]) } },
-    axis: { values: (_, ticks) => ticks.map((v) => (v && Number.isInteger(Math.round(Math.log10(v) * 1e6) / 1e6) ? number(v, 3) : "")), },
+    axis: { splits: (u) => decades(u.scales.y.min, u.scales.y.max), values: (_, ticks) => ticks.map((v) => number(v, 3)), filter: (_, ticks) => ticks },
     hooks: {
       draw: [(u) => {
         drawTimes(u, []);
@@ -393,10 +398,10 @@ function StepLane({ trace, theme }) {
         ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
         ctx.clip();
         for (const step of trace.steps) {
-          if (!(step.step > 0) || step.t + step.step < u.scales.x.min || step.t > u.scales.x.max) continue;
+          if (!(step.step > 0) || (step.to ?? step.t + step.step) < u.scales.x.min || step.t > u.scales.x.max) continue;
           ctx.fillStyle = token(latest.current.colourAt(step.reason));
           const x0 = u.valToPos(step.t, "x", true);
-          const x1 = u.valToPos(step.t + step.step, "x", true);
+          const x1 = u.valToPos(step.to ?? step.t + step.step, "x", true);
           ctx.fillRect(x0, u.valToPos(step.step, "y", true) - 1.2 * pixel, Math.max(2 * pixel, x1 - x0), 2.4 * pixel);
         }
         ctx.restore();
@@ -408,12 +413,26 @@ function StepLane({ trace, theme }) {
         setHovered(trace.steps[k]);
       }],
     },
-  }, [{ points: { show: false }, paths: () => null }]), [key], 92, () => stepData(trace));
+  }, [{ points: { show: false }, paths: () => null }]), [key], 76, () => stepData(trace));
   useEffect(() => trace.subscribe(() => { redraw((n) => n + 1); plot.current.setData(stepData(trace), true); }), [key]);
   return html`<figure class="curve-panel lane steps-lane" aria-label=${`Step sizes: ${trace.steps.length}`}>
     <figcaption><span class="lane-name">Step size</span>${hovered ? html`<span class="hovered"><b>${number(hovered.step, 5)} s</b> at t = ${number(hovered.t, 6)} s: ${hovered.reason || "as asked"}</span>`
       : reasons.map((reason, k) => html`<span class="legend" key=${reason}><i class=${`swatch reason-${k % 7 + 1}`}></i>${reason}</span>`)}<span class="measure">s</span></figcaption>
     <div ref=${place} class="plot"></div></figure>`;
+}
+
+/** Where a logarithmic axis has its lines: at powers of ten, or, if there are few, at 1, 2 and 5 of each. */
+function decades(min, max) {
+  const found = (factors) => {
+    const lines = [];
+    for (let k = Math.floor(Math.log10(min)); k <= Math.log10(max); k++) for (const factor of factors) {
+      const v = factor * 10 ** k;
+      if (v >= min && v <= max) lines.push(v);
+    }
+    return lines;
+  };
+  const tens = found([1]);
+  return tens.length > 1 ? tens.filter((_, k) => k % Math.ceil(tens.length / 4) === 0) : found([1, 2, 5]);
 }
 
 const stepData = (trace) => (trace.steps.length ? [trace.steps.map((step) => step.t), trace.steps.map((step) => (step.step > 0 ? step.step : null))] : [[0, 1], [null, null]]);
@@ -423,7 +442,7 @@ function grouped(signals) {
   const groups = new Map();
   for (const signal of signals) {
     const stepped = isStepped(signal);
-    const key = stepped && signal.labels ? `labels ${signal.labels.join(" ")}` : `${signal.unit || ""}|${stepped}`;
+    const key = stepped && signal.labels ? `labels ${signal.labels.map(([, label]) => label).join(" ")}` : `${signal.unit || ""}|${stepped}`;
     if (!groups.has(key)) groups.set(key, { key, measure: signal.unit || (stepped ? signal.kind : ""), stepped, signals: [] });
     groups.get(key).signals.push(signal);
   }
@@ -453,7 +472,7 @@ export function Curves() {
   const groups = grouped(signals);
   const others = compare.filter((id) => id !== run.id).map(traceOf);
   const panels = groups.length + (difference ? groups.length : 0);
-  const height = Math.max(96, Math.floor((room - 168 - 24 * panels) / Math.max(1, panels)));
+  const height = Math.max(70, Math.floor((room - 160 - 17 * Math.max(0, Math.min(6, new Set(trace.events.map((event) => event.name)).size) - 1) - 22 * panels) / Math.max(1, panels)));
   const press = (event) => {
     const [min, max] = timeRange();
     const step = { ArrowLeft: -0.1, ArrowRight: 0.1 }[event.key];
@@ -470,7 +489,7 @@ export function Curves() {
   return html`<div class="curves">
     <aside class="curves-side"><${Controls} run=${run} /><${Signals} run=${run} shown=${shown} /></aside>
     <div class="curves-main" tabindex="0" role="group" aria-label="Curves. Arrow keys move along the time axis, plus and minus zoom, 0 shows all." onKeyDown=${press} ref=${space}>
-      <div class="curves-bar"><span class="note">t / s</span>${window_ ? html`<${Button} label="All" tip="Show the whole run" keys="0 or double click" onClick=${() => setWindow(null)} />` : html`<span class="note">drag to zoom · wheel · click sets a mark</span>`}
+      <div class="curves-bar">${window_ ? html`<${Button} label="All" tip="Show the whole run" keys="0 or double click" onClick=${() => setWindow(null)} />` : null}
         ${others.length ? html`<span class="note">${others.map((_, k) => `dashed: run ${compare[k]}`).join(", ")}</span>` : null}
         <${Button} label="Save a picture of the curves" icon="camera" text=${false} onClick=${() => set({ dialog: { name: "picture", what: "curves" } })} /></div>
       ${groups.map((group) => html`<${Panel} key=${group.key} group=${group} shown=${shown} trace=${trace} others=${others} height=${height} bottom=${false} theme=${theme} events=${trace.events} />`)}
@@ -519,7 +538,7 @@ function Control({ one }) {
   const body = one.kind === "boolean"
     ? html`<input type="checkbox" role="switch" class="switch" id=${id} checked=${Boolean(one.value)} onChange=${(event) => move(one.name, event.target.checked)} />`
     : one.labels?.length
-      ? html`<select id=${id} onChange=${(event) => move(one.name, event.target.value)}>${one.labels.map((label, k) => html`<option key=${label} value=${label} selected=${one.value === label || one.value === k}>${label}</option>`)}</select>`
+      ? html`<select id=${id} onChange=${(event) => move(one.name, event.target.value)}>${one.labels.map(([code, label]) => html`<option key=${label} value=${label} selected=${one.value === label || one.value === code}>${label}</option>`)}</select>`
       : one.kind === "string" || typeof one.value === "object" ? html`<${Field} id=${id} mono=${true} value=${one.value} onCommit=${(text) => move(one.name, one.kind === "string" ? text : parsed(text))} />`
       : html`<input type="range" id=${id} min=${min} max=${max} step=${one.kind === "integer" ? 1 : (max - min) / 500 || 0.01} value=${value} onInput=${(event) => move(one.name, Number(event.target.value))} />
         <${Field} mono=${true} value=${Number(value.toPrecision(6))} label=${`${one.name}, as a number`} onCommit=${(text) => { const typed = parsed(text); if (typeof typed === "number") move(one.name, typed); }} />`;

@@ -4,7 +4,7 @@
  */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm.js";
 import { post } from "./api.js";
-import { edit, enter, moveBoxes, tidy, refresh } from "./draft.js";
+import { edit, enter, moveBoxes, openFile, tidy, refresh } from "./draft.js";
 import { complain, say, set, state, useStore } from "./store.js";
 import { count } from "./format.js";
 import { Button, Icon } from "./widgets.js";
@@ -70,7 +70,7 @@ export function orderByUnit(order) {
 const Pin = ({ box, pin, out, verdict, onBegin, problem }) => {
   const x = out ? box.x + box.width : box.x;
   const name = pinName(box, pin);
-  if (pin.name === " ") return null;
+  if (pin.name === " " || box.kind === "event") return null;
   const tip = [verdict ? (verdict.ok ? verdict.note : verdict.why) : null, problem?.message, pin.tooltip || name].filter(Boolean).join("\n");
   return html`<g class=${`pin ${out ? "out" : "in"} ${pin.loop ? "loop" : ""} ${verdict ? (verdict.ok ? "allowed" : "refused") : ""} ${problem ? problem.severity : ""}`}
     data-pin=${name} data-side=${out ? "out" : "in"} data-tip=${tip} onPointerDown=${out && pin.name !== " " ? (event) => onBegin(event, box, pin) : undefined}>
@@ -138,9 +138,9 @@ export function Diagram() {
     const { width, height } = svg.current.getBoundingClientRect();
     if (!width || !height) return;
     const [x0, y0, x1, y1] = extent(d);
-    camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - 84) / (y1 - y0))));
+    camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - 76) / (y1 - y0))));
     camera.x = (width - camera.k * (x0 + x1)) / 2;
-    camera.y = (height + 12 - camera.k * (y0 + y1)) / 2;
+    camera.y = (height + 30 - camera.k * (y0 + y1)) / 2;
     camera.touched = false;
     place();
   };
@@ -296,7 +296,7 @@ export function Diagram() {
       onKeyDown=${diagramKeys}>
       <defs>
         <pattern id="dots" width="24" height="24" patternUnits="userSpaceOnUse"><circle cx="1" cy="1" r="0.900" class="dot" /></pattern>
-        ${["signal", "loop", "event", "watch"].map((name) => html`<marker key=${name} id=${`arrow-${name}`} class=${`arrow ${name}`} viewBox="0 0 8 8" refX="7.500" refY="4"
+        ${["signal", "loop", "event", "watch"].map((name) => html`<marker key=${name} id=${`arrow-${name}`} class=${`arrow ${name}`} viewBox="0 0 8 8" refX=${name === "watch" ? 8 : 11.5} refY="4"
           markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto-start-reverse"><path d="M0,0.8 L8,4 L0,7.200 z" /></marker>`)}
       </defs>
       <rect class="ground" width="100%" height="100%" fill="url(#dots)" />
@@ -419,12 +419,10 @@ function DiagramBar({ hasLoops, fit, zoom }) {
     if (name !== "loops") refresh();
   };
   return html`<div class="diagram-bar">
-    <nav class="crumbs" aria-label="Nested scenarios">
-      <button type="button" class="crumb" onClick=${() => inside.length && enter([])} aria-current=${inside.length ? undefined : "page"}>${path_ || "no file"}</button>
+    ${inside.length ? html`<nav class="crumbs" aria-label="Nested scenarios"><button type="button" class="crumb" onClick=${() => enter([])}>${path_}</button>
       ${inside.map((name, k) => html`<span key=${k}>›</span><button type="button" class="crumb" aria-current=${k === inside.length - 1 ? "page" : undefined}
         onClick=${() => enter(inside.slice(0, k + 1))}>${name}</button>`)}
-      ${inside.length ? html`<span class="note">look only: change it in its own file</span>` : null}
-    </nav>
+      ${view?.path ? html`<span class="note">inside ${view.path}: <button type="button" class="link" onClick=${() => openFile(view.path).catch(complain)}>open that file</button> to change it</span>` : null}</nav>` : null}
     <div class="tools" role="toolbar" aria-label="Diagram">
       <${Button} label="Add" icon="add" kind="primary" keys="A" tip="Add a unit" disabled=${inside.length > 0} onClick=${() => set({ dialog: { name: "add" } })} id="add-unit" />
       <${Button} label="Connect" icon="link" keys="C" tip="Connect an output to an input (or drag from an output)" disabled=${inside.length > 0}

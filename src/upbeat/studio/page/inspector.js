@@ -88,7 +88,7 @@ function UnitForm({ name, unit }) {
     <${Heading} what=${[unit.kind, unit.rate, unit.isolation && unit.isolation !== "none" ? `isolation ${unit.isolation}` : null].filter(Boolean).join(" · ")} name=${name} onRename=${rename}
       tools=${html`${table.scenario && html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />`}
         <${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
-    ${unit.title && unit.title !== name ? html`<p class="note">${unit.title}</p>` : null}
+    ${unit.title && ![name, unit.kind].includes(unit.title.toLowerCase()) ? html`<p class="note">${unit.title}</p>` : null}
     ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p>${problem.message}</p>
       ${(problem.fixes || []).map((fix, n) => html`<button type="button" key=${n} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}</div>`)}
     ${table.scenario && html`<p class="note">The scenario <button type="button" class="link" onClick=${() => openFile(folder + table.scenario).catch((error) => say(error.message, { tone: "bad" }))}>${table.scenario}</button></p>`}
@@ -308,7 +308,7 @@ function ScenarioForm({ view }) {
         ${part("inputs", library?.inputs, "hold")}
         ${library?.loops ? part("loops", library.loops, "only if there are loops") : null}
       </tbody></table>
-      ${view.master?.explained?.length ? html`<ul class="explained">${view.master.explained.map((sentence, k) => html`<li key=${k}>${sentence}</li>`)}</ul>` : null}
+      ${view.master?.explained?.length ? html`<${Explained} sentences=${view.master.explained} />` : null}
     <//>
     <${Part} title="Run"><table class="ports"><tbody><tr><th scope="row"><label for="run-until-file">until</label></th><td class="wide"><${Field} id="run-until-file" mono=${true} value=${run.until} placeholder="not set" label="Ends at"
       onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: ["run", "until"] } : realSetting(["run", "until"], text)], "until")} /></td><td>${measure("s")}</td></tr></tbody></table><//>
@@ -323,6 +323,14 @@ function ScenarioForm({ view }) {
     ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
     <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
   `;
+}
+
+/** What the choices come to, as `upbeat explain` says it. */
+function Explained({ sentences }) {
+  const [all, setAll] = useState(false);
+  const FEW = 5;
+  return html`<ul class="explained">${sentences.slice(0, all ? undefined : FEW).map((sentence, k) => html`<li key=${k}>${sentence}</li>`)}</ul>
+    ${sentences.length > FEW ? html`<button type="button" class="link" onClick=${() => setAll(!all)}>${all ? "less" : `${sentences.length - FEW} more`}</button>` : null}`;
 }
 
 /** One of the parts of a master: which one, and its settings. */

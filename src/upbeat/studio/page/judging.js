@@ -3,20 +3,27 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.
 import { get, post, remove } from "./api.js";
 import { edit } from "./draft.js";
 import { complain, set, state, useStore } from "./store.js";
-import { number } from "./format.js";
+import { number, parsed } from "./format.js";
 import { Button, Icon } from "./widgets.js";
 
+const tolerance = { name: "tolerance", label: "tolerance", placeholder: "0.001" };
+
+/** What can be asked, and with which options. Those with `needs` are asked when their options are there. */
 const QUESTIONS = [
   { what: "explain", label: "Explain", about: "What the master does: order, loops, the program of a step, the engine." },
-  { what: "stability", label: "Stability", about: "Whether the coupling can be trusted, as a verdict with its proof." },
-  { what: "map", label: "Stability map", about: "The verdict over step size and a parameter, as a picture." },
-  { what: "trust", label: "Trust", about: "How large the error of the results is." },
-  { what: "step", label: "Step size", about: "A table of step sizes with their errors, one of which can be applied." },
+  { what: "stability", label: "Stability", about: "Whether the coupling can be trusted, as a verdict with its proof.", fields: [{ name: "step", label: "step / s", placeholder: "as written" }] },
+  { what: "map", label: "Stability map", about: "The verdict over the step size and a parameter, as a picture.", needs: true,
+    fields: [{ name: "parameter", label: "parameter", parameters: true }, { name: "low", label: "from" }, { name: "high", label: "to" }, { name: "points", label: "points a side", placeholder: "40" }] },
+  { what: "trust", label: "Trust", about: "How large the error of the results is.", fields: [tolerance] },
+  { what: "step", label: "Step size", about: "Step sizes with their errors and their work, and which one to take.", fields: [tolerance] },
   { what: "discover", label: "Discover events", about: "Jumps and kinks in results that no event was declared for." },
-  { what: "schedule", label: "Schedule", about: "Which unit is computed on which core, and when: a Gantt chart." },
+  { what: "schedule", label: "Schedule", about: "Which unit is computed on which core, and when: a Gantt chart.", fields: [{ name: "cores", label: "cores", placeholder: "2" }] },
   { what: "study", label: "Study", about: "The runs of the scenario's [study]: front, bands, tables." },
   { what: "report", label: "Report", about: "One page with all of it, as a file." },
 ];
+
+/** Parameters of real numbers that a map can go over, with their values. */
+const parameters = () => Object.entries(state.view?.units || {}).flatMap(([unit, { parameters: own }]) => own.filter((port) => port.kind === "real" && typeof port.value === "number").map((port) => [`${unit}.${port.name}`, port.value]));
 
 /** Asks; the answer is looked for until it is there. */
 async function ask(what, options = {}) {
@@ -52,31 +59,43 @@ export function Judging() {
     <nav class="questions" aria-label="Questions">${QUESTIONS.map((question) => {
       const known = jobs.find((one) => one.what === question.what);
       return html`<button type="button" key=${question.what} class=${`question ${judged === question.what ? "open" : ""}`} data-tip=${question.about} disabled=${path === null || (question.what === "study" && !view?.study)}
-        aria-current=${judged === question.what ? "true" : undefined} onClick=${() => (known && known.state !== "failed" && known.text === state.text ? set({ judged: question.what }) : ask(question.what, question.what === "schedule" ? { cores: state.show.cores || 2 } : {}))}>
+        aria-current=${judged === question.what ? "true" : undefined} onClick=${() => (known || question.needs ? set({ judged: question.what }) : ask(question.what, question.what === "schedule" ? { cores: state.show.cores || 2 } : {}))}>
         ${question.label}${known ? html`<span class=${`job-state ${known.state}`} aria-label=${known.state}></span>` : null}</button>`;
     })}</nav>
-    <div class="answer" tabindex="0" role="region" aria-label="Answer" aria-live="polite">${job ? html`<${Answer} key=${job.id} job=${job} />` : html`<p class="empty">Ask whether the coupling is stable, how large the errors are, which step size is right. Each question runs in a process of its own.</p>`}</div>
+    <div class="answer" tabindex="0" role="region" aria-label="Answer" aria-live="polite">${judged ? html`<${Answer} key=${judged} what=${judged} job=${job} />` : html`<p class="empty">Ask whether the coupling is stable, how large the errors are, which step size is right. Each question runs in a process of its own.</p>`}</div>
   </div>`;
 }
 
-function Answer({ job }) {
+function Answer({ what, job }) {
   const text = useStore((s) => s.text);
-  const result = job.result || {};
-  const question = QUESTIONS.find((one) => one.what === job.what);
-  const [cores, setCores] = useState(result.data?.cores || 2);
+  const result = job?.result || {};
+  const question = QUESTIONS.find((one) => one.what === what);
+  const [options, setOptions] = useState(() => (what === "map" && parameters().length ? around(parameters()[0]) : {}));
+  const working = job?.state === "running";
+  const missing = question.needs && (question.fields || []).some((field) => !field.placeholder && (options[field.name] === undefined || options[field.name] === ""));
   return html`<header class="answer-head"><h2>${question.label}</h2>
-      ${job.state === "running" ? html`<span class="busy note" role="status">${job.message || "Working…"}</span>${job.progress !== null && job.progress !== undefined ? html`<progress value=${job.progress} max="1" aria-label="Progress"></progress>` : null}
-        <${Button} label="Cancel" onClick=${() => cancel(job)} />` : html`<${Button} label="Ask again" onClick=${() => ask(job.what, job.what === "schedule" ? { cores } : {})} />`}
-      ${job.what === "schedule" ? html`<label class="check">cores <select value=${String(cores)} onChange=${(event) => { setCores(Number(event.target.value)); ask("schedule", { cores: Number(event.target.value) }); }}>${[1, 2, 3, 4, 6, 8].map((n) => html`<option key=${n} value=${n} selected=${n === cores}>${n}</option>`)}</select></label>` : null}
+      ${(question.fields || []).map((field) => html`<label class="check" key=${field.name}>${field.label} ${field.parameters
+        ? html`<select onChange=${(event) => setOptions({ ...options, ...around(parameters().find(([name]) => name === event.target.value)) })}>${parameters().map(([name]) => html`<option key=${name} value=${name} selected=${name === options.parameter}>${name}</option>`)}</select>`
+        : html`<input class="mono short" value=${options[field.name] ?? ""} placeholder=${field.placeholder} onInput=${(event) => setOptions({ ...options, [field.name]: event.target.value })} onKeyDown=${(event) => event.key === "Enter" && !working && !missing && ask(what, numbers({ ...options, [field.name]: event.target.value }))} />`}</label>`)}
+      ${working ? html`<span class="busy note" role="status">${job.message || "Working…"}</span>${job.progress !== null && job.progress !== undefined ? html`<progress value=${job.progress} max="1" aria-label="Progress"></progress>` : null}
+        <${Button} label="Cancel" onClick=${() => cancel(job)} />` : html`<${Button} id="ask" label=${job ? "Ask again" : "Ask"} kind=${job ? "" : "primary"} disabled=${missing} onClick=${() => ask(what, numbers(options))} />`}
       ${result.file ? html`<a class="button" href=${`api/file/raw?path=${encodeURIComponent(result.file)}`} download>Save ${result.file.split("/").pop()}</a>` : null}
       ${result.edits?.length ? html`<${Button} label="Apply" icon="check" kind="primary" tip="Writes it into the scenario; undo takes it back" onClick=${() => edit(result.edits, job.what)} />` : null}
-      ${job.state !== "running" && text !== job.text ? html`<span class="tag">the scenario has changed since</span>` : null}</header>
-    ${job.state === "failed" ? html`<p class="problem error">${job.message || result.text || "It failed."}</p>` : null}
+      ${job && !working && text !== job.text ? html`<span class="tag">the scenario has changed since</span>` : null}</header>
+    ${!job ? html`<p class="note">${question.about}</p>` : null}
+    ${result.sentence && job.state !== "failed" ? html`<p class="sentence">${result.sentence}</p>` : null}
+    ${job?.state === "failed" ? html`<p class="problem error">${job.message || result.text || "It failed."}</p>` : null}
     ${result.data?.bars ? html`<${Gantt} data=${result.data} />` : null}
     ${result.data?.rows && result.data?.columns ? html`<${Table} data=${result.data} what=${job.what} />` : null}
     ${(result.svg || []).map((svg, k) => html`<${Picture} key=${k} svg=${svg} name=${`${question.label} ${k + 1}`} />`)}
-    ${result.text && job.state !== "failed" ? html`<pre class="report">${result.text}</pre>` : null}`;
+    ${result.text && job?.state !== "failed" ? html`<pre class="report">${result.text}</pre>` : null}`;
 }
+
+/** A parameter with values around the one that it has. */
+const around = ([name, value]) => ({ parameter: name, low: String(value ? Math.min(0.5 * value, 2 * value) : -1), high: String(value ? Math.max(0.5 * value, 2 * value) : 1) });
+
+/** Options as they were typed, numbers as numbers; what is empty is left out. */
+const numbers = (options) => Object.fromEntries(Object.entries(options).filter(([, value]) => value !== "").map(([name, value]) => [name, name === "parameter" ? value : parsed(String(value))]));
 
 /** A picture from the server. As an image it can do nothing but be looked at. */
 function Picture({ svg, name }) {
@@ -110,7 +129,7 @@ function Gantt({ data }) {
   const [left, row] = [64, 34];
   const x = (t) => left + ((t - begin) / (end - begin)) * (width - left - 12);
   const height = data.cores * row + 34;
-  const scale = end - begin < 1e-3 ? [1e6, "µs"] : end - begin < 1 ? [1e3, "ms"] : [1, "s"];
+  const scale = end - begin < 2e3 ? [1, "µs"] : [1e-3, "ms"]; // the server measures in microseconds
   const ticks = Array.from({ length: 6 }, (_, k) => begin + ((end - begin) * k) / 5);
   return html`<figure class="gantt" ref=${place}><svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`Schedule of a step on ${data.cores} cores`}>
     ${ticks.map((t, k) => html`<g key=${k} class="tick"><line x1=${x(t)} x2=${x(t)} y1="4" y2=${data.cores * row + 6} /><text x=${x(t)} y=${height - 10} text-anchor=${k === 5 ? "end" : "middle"}>${number((t - begin) * scale[0], 3)}${k === 5 ? ` ${scale[1]}` : ""}</text></g>`)}

@@ -44,7 +44,7 @@ function Top() {
   const dirty = useStore((s) => s.path !== null && isDirty(s));
   useEffect(() => { document.title = path ? `${dirty ? "● " : ""}${path} – Upbeat Studio` : "Upbeat Studio"; }, [path, dirty]);
   return html`<header class="top">
-    <div class="brand"><img src="icon.svg" alt="" width="22" height="22" /><h1>Upbeat Studio</h1></div>
+    <div class="brand"><img src="icon.svg" alt="" width="22" height="22" /><h1>Upbeat Studio</h1>${path ? html`<span class="file-title mono" data-tip=${name || path}>${path.slice(path.lastIndexOf("/") + 1)}</span>` : null}</div>
     <div class="file-tools" role="toolbar" aria-label="File">
       <${Button} id="undo" label="Undo" icon="undo" text=${false} keys="Ctrl+Z" disabled=${!past.length} onClick=${undo} tip=${past.length ? `Undo: ${past[past.length - 1].label}` : "Undo"} />
       <${Button} id="redo" label="Redo" icon="redo" text=${false} keys="Ctrl+Y" disabled=${!future.length} onClick=${redo} />
@@ -85,7 +85,7 @@ function Log({ log, run }) {
   useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [log.length]);
   const lines = [...(run?.notes || []).filter((note) => !log.includes(note)), ...log];
   return html`<div class="log" tabindex="0" role="log" aria-label="Log of the run">${lines.length ? lines.map((line, k) => html`<div key=${k}>${typeof line === "string" ? line : line.text || line.message || JSON.stringify(line)}</div>`) : html`<p class="empty">Nothing to tell.</p>`}
-    ${run?.outcome ? html`<div class="outcome">${run.outcome}</div>` : null}<div ref=${end}></div></div>`;
+    ${run?.said ? html`<div class="outcome">${run.said}</div>` : null}<div ref=${end}></div></div>`;
 }
 
 /** Files can be dropped anywhere. */
@@ -110,7 +110,7 @@ async function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(state.theme));
   const sizes = kept.get("sizes");
   if (sizes) set({ sizes: { ...state.sizes, ...sizes } });
-  else if (innerHeight > 900) set({ sizes: { ...state.sizes, bottom: Math.round(innerHeight * 0.38) } });
+  else set({ sizes: { ...state.sizes, bottom: Math.round(Math.max(250, Math.min(innerHeight * 0.48, 620))) } });
   const wanted = new URLSearchParams(location.hash.slice(1));
   render(html`<${Studio} />`, document.getElementById("studio"));
   document.querySelector("#studio > .loading")?.remove();

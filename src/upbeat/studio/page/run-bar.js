@@ -20,7 +20,7 @@ export function RunBar() {
   const want = (change) => set({ wanted: { ...state.wanted, ...change } });
   const errors = (view?.problems || []).filter((problem) => problem.severity === "error").length;
   const until = run?.until;
-  const share = live && until ? Math.max(0, Math.min(1, ((run.time ?? 0) - (run.begin ?? 0)) / (until - (run.begin ?? 0)))) : null;
+  const share = live && until ? Math.max(0, Math.min(1, ((run.time ?? 0) - (run.start ?? 0)) / (until - (run.start ?? 0)))) : null;
   return html`<div class="run-bar" role="toolbar" aria-label="Run">
     <${Button} id="run" label="Run" icon="play" kind="go" keys="F5" tip=${errors ? "The problems have to be solved first" : "Start the scenario as it is here"} disabled=${path === null || errors > 0} onClick=${startFromBar} />
     <${Button} id="pause" label=${run?.state === "paused" ? "Go on" : "Pause"} icon=${run?.state === "paused" ? "play" : "pause"} text=${false} keys="F6" disabled=${!live} onClick=${() => tell(run.state === "paused" ? "resume" : "pause")} />

@@ -27,7 +27,7 @@ export const state = {
   log: [],
   connected: true,
   tabs: { left: "files", right: "inspect", bottom: "curves" },
-  sizes: { left: 232, right: 344, bottom: 300 },
+  sizes: { left: 208, right: 344, bottom: 300 },
   dialog: null, // {name, …} of the dialog that is open
   toasts: [],
   conflict: null, // another version of the file that was saved meanwhile
