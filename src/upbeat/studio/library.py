@@ -32,6 +32,7 @@ _BEGINNINGS: dict[str, dict[str, Any]] = {
     "dead_band": {"low": -1.0, "high": 1.0},
     "saturation": {"low": -1.0, "high": 1.0},
     "relay": {"above": 1.0, "below": -1.0},
+    "rate_limiter": {"rise": 1.0, "tau": 0.1},
     "quantizer": {"step": 0.1},
     "noise": {"amplitude": 1.0, "every": 0.1},
     "sum": {"of": "+-"},

@@ -14,6 +14,7 @@ import json
 import re
 import signal
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -403,9 +404,10 @@ class Runs:
             with contextlib.suppress(ValueError):
                 how = signal.Signals(-status).name
         run.outcome, run.said = Outcome.FAILED.name, Outcome.FAILED.value
-        unit = run.foreign[0] if len(run.foreign) == 1 else None
-        whose = f"the unit '{unit}'" if unit else "one of the units " + ", ".join(run.foreign[:10])
-        blame = f": {whose} is not made of equations, and ran in it" if run.foreign else ""
+        suspects = run.foreign or _foreign(run.text)
+        unit = suspects[0] if len(suspects) == 1 else None
+        whose = f"the unit '{unit}'" if unit else "one of the units " + ", ".join(suspects[:10])
+        blame = f": {whose} is not made of equations, and ran in it" if suspects else ""
         run.failure = {
             "message": f"the process of the run has died ({how}){blame}. The results so far are kept. In a "
             'process of its own (isolation = "process") such a unit would be named',
@@ -516,6 +518,17 @@ class Runs:
             with contextlib.suppress(UpbeatError):
                 return steps_data(read(run.path).steps)
         return run.steps
+
+
+def _foreign(text: str) -> list[str]:
+    """The units of a scenario that are code of others, as far as its text tells."""
+    try:
+        content = tomllib.loads(text)
+        tables = {name: {**content.get("models", {}).get(table.get("model"), {}), **table}
+                  for name, table in content.get("units", {}).items()}  # fmt: skip
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return []
+    return [name for name, table in tables.items() if not {"file", "class", "function"}.isdisjoint(table)]
 
 
 def _state(outcome: Outcome) -> str:
