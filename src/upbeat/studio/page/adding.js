@@ -42,7 +42,7 @@ const stem = (path) => path.split("/").pop().replace(/\.\w+$/, "").replaceAll(/\
 /** All that can be added, with the words to find it by. */
 function offers(library, project, path) {
   const files = project?.files || [];
-  const blocks = (library?.blocks || []).map((block) => ({ key: `block ${block.kind}`, group: ["ode", "function"].includes(block.kind) ? "Equations" : "Blocks", title: block.title, kind: block.kind, about: block.about,
+  const blocks = (library?.blocks || []).map((block) => ({ key: `block ${block.kind}`, group: ["ode", "function"].includes(block.kind) ? "Equations" : "Blocks", title: block.title, kind: block.kind, about: block.about.replaceAll("`", ""),
     add: (at) => addUnit({ name: ["ode", "function"].includes(block.kind) ? { ode: "system", function: "formula" }[block.kind] : block.kind, block: block.kind }, at) }));
   const fmus = files.filter((file) => file.kind === "fmu").map((file) => ({ key: `fmu ${file.path}`, group: "FMUs of this project", title: stem(file.path), kind: "fmu", about: file.path,
     add: () => askProbe(file.path) }));
@@ -78,7 +78,7 @@ export function Chooser({ offers: all, onChoose, label, placeholder, empty = "No
   };
   let group = null;
   return html`<div class="chooser">
-    <input type="search" aria-label=${label} placeholder=${placeholder} value=${typed} autofocus spellcheck=${false} role="combobox" aria-expanded="true" aria-controls="offers"
+    <input type="search" aria-label=${label} placeholder=${placeholder} value=${typed} spellcheck=${false} role="combobox" aria-expanded="true" aria-controls="offers"
       aria-activedescendant=${found.length ? `offer-${at}` : undefined} autocomplete="off" onInput=${(event) => setTyped(event.target.value)} onKeyDown=${press} />
     <div id="offers" role="listbox" aria-label=${label} class="offers" tabindex="-1">
       ${found.map((offer, k) => {
@@ -191,7 +191,7 @@ export function NewDialog() {
     newFile(path, `upbeat = 1\n\n[units]\n\n[connections]\n\n[master]\nstep = 0.01\n\n[run]\nuntil = 10.0\n`).catch(complain);
   };
   return html`<${Dialog} title="A new scenario" id="new-dialog" onClose=${closeDialog}>
-    <form onSubmit=${begin}><label class="stacked">Name of its file<input class="mono" autofocus value=${name} placeholder="damped.toml" onInput=${(event) => setName(event.target.value)} aria-invalid=${name && wrong ? "true" : undefined} /></label>
+    <form onSubmit=${begin}><label class="stacked">Name of its file<input class="mono" value=${name} placeholder="damped.toml" onInput=${(event) => setName(event.target.value)} aria-invalid=${name && wrong ? "true" : undefined} /></label>
     ${name && wrong ? html`<p class="field-problem" role="status">${wrong}</p>` : html`<p class="note">It is written when you save it.</p>`}
     <footer><button type="submit" class="button primary" disabled=${Boolean(wrong)}>Begin</button><${Button} label="Cancel" onClick=${closeDialog} /></footer></form>
   <//>`;

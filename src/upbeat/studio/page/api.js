@@ -78,10 +78,10 @@ export async function columns(path, signal) {
   return decodeColumns(await response.arrayBuffer());
 }
 
-/** The address of something under api/, with what is given as its query. */
+/** The address of something under api/, with what is given as its query; a list gives the key several times. */
 export function query(path, values) {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
-  return `${path}?${given.map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`;
+  return `${path}?${given.flatMap(([key, value]) => [].concat(value).map((one) => `${key}=${encodeURIComponent(one)}`)).join("&")}`;
 }
 
 /**

@@ -44,7 +44,7 @@ const short = (text, letters) => (text.length > letters ? `${text.slice(0, lette
 function problemsByUnit(view) {
   const found = new Map();
   for (const problem of view?.problems || []) {
-    if (!problem.unit) continue;
+    if (!problem.unit || problem.severity === "note") continue; // notes stand with the unit when it is selected
     const entry = found.get(problem.unit) || { count: 0, severity: "note", ports: new Map(), texts: [] };
     entry.count += 1;
     entry.texts.push(problem.message);
@@ -80,9 +80,9 @@ const Pin = ({ box, pin, out, verdict, onBegin, problem }) => {
   </g>`;
 };
 
-function Box({ box, selected, problems, failed, order, core, targets, handlers, quiet }) {
+function Box({ box, selected, problems, failed, order, core, targets, handlers, faded }) {
   const unit = isUnit(box);
-  const classes = ["box", box.kind, selected && "selected", box.loop && "loop", failed && "failed", problems?.severity, quiet && "quiet",
+  const classes = ["box", box.kind, selected && "selected", box.loop && "loop", failed && "failed", problems?.severity, faded && "faded",
     core !== undefined && `core core-${core % 6}`].filter(Boolean).join(" ");
   const tip = [failed ? `failed: ${failed}` : null, ...(problems?.texts || []), box.tooltip].filter(Boolean).join("\n");
   return html`<g class=${classes} data-box=${box.key} tabindex="0" role="button" aria-pressed=${String(Boolean(selected))}
@@ -104,10 +104,10 @@ function Box({ box, selected, problems, failed, order, core, targets, handlers, 
 
 const wireKey = (wire) => `${wire.kind} ${wire.source} ${wire.target}`;
 
-function Wire({ wire, selected, onSelect, quiet, moved }) {
+function Wire({ wire, selected, onSelect, faded, moved }) {
   const d = moved || path(wire.points);
   const name = wire.loop ? "loop" : wire.kind;
-  return html`<g class=${`wire ${wire.kind} ${wire.loop ? "loop" : ""} ${selected ? "selected" : ""} ${quiet ? "quiet" : ""}`} data-wire=${wireKey(wire)}
+  return html`<g class=${`wire ${wire.kind} ${wire.loop ? "loop" : ""} ${selected ? "selected" : ""} ${faded ? "faded" : ""}`} data-wire=${wireKey(wire)}
     data-tip=${wire.tooltip} onPointerDown=${(event) => onSelect(event, wire)}>
     <path class="hit" d=${d} />
     <path class="line" d=${d} marker-end=${wire.kind === "watch" ? undefined : `url(#arrow-${name})`}
@@ -287,11 +287,11 @@ export function Diagram() {
     return elbow(a ? [first[0] + drag.dx, first[1] + drag.dy] : first, b ? [last[0] + drag.dx, last[1] + drag.dy] : last);
   };
   const over = wiring?.over && wiring.targets?.[wiring.over];
-  const bad = (view?.problems || []).filter((problem) => problem.severity === "error").length;
+  const empty = view && !Object.keys(view.units || {}).length && !(view.problems || []).some((problem) => (problem.where || []).join() !== "units"); // that there are no units yet is no problem
 
   return html`<section class="diagram-pane" aria-label="Diagram">
     <${DiagramBar} hasLoops=${hasLoops} fit=${fit} zoom=${zoom} />
-    <svg ref=${svg} class=${`diagram ${show.loops ? "show-loops" : ""} ${wiring ? "wiring" : ""} ${drag ? "dragging" : ""} ${viewing ? "viewing" : ""}`}
+    <div class="canvas"><svg ref=${svg} class=${`diagram ${show.loops ? "show-loops" : ""} ${wiring ? "wiring" : ""} ${drag ? "dragging" : ""} ${viewing ? "viewing" : ""}`}
       role="group" aria-label=${`Diagram of ${path_ || "nothing"}: ${count(boxes.filter(isUnit).length, "unit")}, ${count(diagram?.wires.length || 0, "wire")}`} onPointerDown=${pan}
       onKeyDown=${diagramKeys}>
       <defs>
@@ -302,16 +302,15 @@ export function Diagram() {
       <rect class="ground" width="100%" height="100%" fill="url(#dots)" />
       <g ref=${world} class="world">
         ${(diagram?.wires || []).map((wire) => html`<${Wire} key=${wireKey(wire)} wire=${wire} selected=${selection?.kind === "wire" && selection.name === wireKey(wire)}
-          onSelect=${chooseWire} quiet=${show.loops && !wire.loop} moved=${moved(wire)} />`)}
+          onSelect=${chooseWire} faded=${show.loops && !wire.loop} moved=${moved(wire)} />`)}
         ${boxes.map(shifted).map((box) => html`<${Box} key=${box.key} box=${box} selected=${selection?.key === box.key} problems=${isUnit(box) ? problems.get(box.name) : null}
           failed=${isUnit(box) && failed?.unit === box.name ? failed.message : null} order=${isUnit(box) ? order.get(box.name) : null} core=${isUnit(box) ? cores[box.name] : undefined}
-          targets=${wiring?.targets} handlers=${handlers} quiet=${show.loops && !box.loop && hasLoops} />`)}
+          targets=${wiring?.targets} handlers=${handlers} faded=${show.loops && !box.loop && hasLoops} />`)}
         ${wiring && html`<path class=${`wire-in-hand ${over ? (over.ok ? "allowed" : "refused") : ""}`} d=${elbow(wiring.start, wiring.to)} />`}
       </g>
-    </svg>
+    </svg></div>
     ${wiring && html`<${WireHint} wiring=${wiring} verdict=${over} />`}
-    ${!boxes.length && path_ !== null && !viewing && !bad ? html`<${EmptyDiagram} />` : null}
-    <${ProblemStrip} problems=${view?.problems || []} />
+    ${empty ? html`<${EmptyDiagram} />` : html`<${ProblemStrip} problems=${view?.problems || []} />`}
     ${show.order && view?.master?.order ? html`<${OrderList} order=${view.master.order} />` : null}
   </section>`;
 }
@@ -461,12 +460,12 @@ function OrderList({ order }) {
 export function ProblemStrip({ problems }) {
   const [open, setOpen] = useState(false);
   if (!problems.length) return null;
-  const errors = problems.filter((problem) => problem.severity === "error").length;
-  const shown = open ? problems : problems.slice(0, 1);
-  return html`<div class=${`problem-strip ${errors ? "error" : "warning"}`} role="region" aria-label="Problems" tabindex=${open ? "0" : undefined}>
+  const worst = ["error", "warning", "note"].find((severity) => problems.some((problem) => problem.severity === severity));
+  const sorted = [...problems].sort((a, b) => "ewn".indexOf(a.severity[0]) - "ewn".indexOf(b.severity[0]));
+  const shown = open ? sorted : sorted.slice(0, 1);
+  return html`<div class=${`problem-strip ${worst}`} role="region" aria-label="Problems" tabindex=${open ? "0" : undefined}>
     ${shown.map((problem, k) => html`<${Problem} key=${k} problem=${problem} />`)}
-    ${problems.length > 1 && html`<button type="button" class="button quiet" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
-      ${open ? "Show one" : `Show all ${problems.length}`}</button>`}
+    ${problems.length > 1 && html`<button type="button" class="button quiet all" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "less" : `all ${problems.length}`}</button>`}
   </div>`;
 }
 

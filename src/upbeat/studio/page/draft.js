@@ -113,6 +113,7 @@ let queue = Promise.resolve();
  * @returns {Promise<{text: string, added: string[]}|null>} null if the server refused, which is then said
  */
 export function edit(edits, label = "edit") {
+  set({ editing: state.editing + 1 });
   const run = async () => {
     if (state.inside.length) {
       say("This is inside another file. Open that file to change it.", { tone: "bad" });
@@ -127,7 +128,11 @@ export function edit(edits, label = "edit") {
       return null;
     }
   };
-  queue = queue.then(run, run);
+  const done = (answer) => {
+    set({ editing: state.editing - 1 });
+    return answer;
+  };
+  queue = queue.then(run, run).then(done);
   return queue;
 }
 
@@ -190,7 +195,8 @@ export async function refresh({ tidy = false } = {}) {
   const number = ++sequence;
   set({ viewing: true });
   const nested = state.inside.length > 0;
-  const fresh = tidy || nested || !state.diagram;
+  const few = !Object.keys(state.places).length && Object.keys(state.view?.units || {}).length <= 4;
+  const fresh = tidy || nested || few || !state.diagram; // of few boxes that nobody has put somewhere, all may move
   try {
     const view = await post("api/view", {
       path: state.path,

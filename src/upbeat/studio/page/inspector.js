@@ -113,7 +113,7 @@ function Settings({ name, table }) {
   if (!own.length && !known.length) return null;
   const isExpression = (value) => typeof value === "string" && /[-+*/()]/.test(value);
   return html`<${Part} title=${table.kind || "Unit"} note=${block ? null : undefined}>
-    ${block?.about ? html`<p class="note">${block.about}</p>` : null}
+    ${block?.about ? html`<p class="note">${block.about.replaceAll("`", "")}</p>` : null}
     <table class="ports"><tbody>
     ${own.map(([key, value]) => html`<tr key=${key}><th scope="row" class="mono">${key}</th><td class="wide">${isExpression(value) && !["fmu", "path", "function", "class"].includes(key)
       ? html`<${ExpressionField} value=${value} unit=${name} label=${`${key} of ${name}`} onCommit=${(text) => edit([setting(["units", name, key], text)], key)} />`
@@ -132,7 +132,9 @@ function Parameters({ name, unit, table, equations }) {
     if (text.trim() === "") return edit([{ op: "remove", at }], `default ${port.name}`);
     return edit([port.kind === "real" ? realSetting(place, text) : setting(place, text)], `${name}.${port.name}`);
   };
-  const kinds = unit.parameters.filter((port) => !(table.kind && !equations && port.name in table));
+  const known = unit.parameters.length ? unit.parameters // while a unit is wrong there is only what is written
+    : Object.entries(own).map(([key, value]) => ({ name: key, kind: "real", value: isTable(value) ? value.value : value, unit: isTable(value) ? value.unit : "" }));
+  const kinds = known.filter((port) => !(table.kind && !equations && port.name in table));
   if (!kinds.length && !equations) return null;
   return html`<${Part} title="Parameters" note=${kinds.length ? null : "none"}>
     <table class="ports"><tbody>${kinds.map((port) => html`<tr key=${port.name} data-tip=${[port.description, port.tunable ? "may change during a run" : "fixed during a run"].filter(Boolean).join("\n")}>
@@ -244,7 +246,7 @@ function Solver({ name, table }) {
   const known = library?.solvers.find((one) => one.kind === kind);
   return html`<${Part} title="Solver" open=${false} note=${kind}>
     <${Choice} value=${kind} options=${options} label="Solver" onChange=${(value) => edit([{ op: "set", at: ["units", name, "solver"], value }], `solver ${value}`)} />
-    <p class="note">${known?.about}</p>
+    <p class="note">${known?.about?.replaceAll("`", "")}</p>
     <table class="ports"><tbody>${(known?.parameters || []).map((one) => html`<tr key=${one.name} data-tip=${one.about || undefined}><th scope="row" class="mono">${one.name}</th><td class="wide">
       <${Field} mono=${true} value=${isTable(table.solver) ? table.solver[one.name] ?? "" : ""} placeholder=${written(one.value)} label=${`${one.name} of the solver`} onCommit=${(text) =>
         edit([...(isTable(table.solver) ? [] : [{ op: "set", at: ["units", name, "solver"], value: { kind } }]),
@@ -354,10 +356,10 @@ function MasterPart({ what, value, options, fallback }) {
   const own = isTable(value) ? Object.entries(value).filter(([key, item]) => key !== "kind" && !isTable(item) && !(what === "pace" && key === "step")) : [];
   const unset = (known?.parameters || []).filter((one) => !(isTable(value) && one.name in value) && !(what === "pace" && one.name === "step"));
   const table = () => (isTable(value) ? [] : [{ op: "set", at: ["master", what], value: { kind } }]);
-  return html`<tr data-tip=${known?.about || undefined}><th scope="row"><label for=${`master-${what}`}>${what}</label></th><td class="wide" colspan="2">
+  return html`<tr data-tip=${known?.about?.replaceAll("`", "") || undefined}><th scope="row"><label for=${`master-${what}`}>${what}</label></th><td class="wide" colspan="2">
       <${Choice} id=${`master-${what}`} value=${typeof kind === "string" ? kind : ""} options=${choices} label=${what} onChange=${choose} />
       ${kind && (own.length || unset.length) ? html`<details class="more"><summary>${own.length ? own.map(([key, item]) => `${key} ${written(item)}`).join(", ") : "settings"}</summary>
-        ${known?.about ? html`<p class="note">${known.about}</p>` : null}
+        ${known?.about ? html`<p class="note">${known.about.replaceAll("`", "")}</p>` : null}
         ${[...own.map(([name, item]) => ({ name, now: item })), ...unset].map((one) => html`<div class="entry" key=${one.name}><label class="mono">${one.name}</label>
           <${Field} mono=${true} value=${one.now ?? ""} placeholder=${written(one.value)} label=${`${one.name} of ${what}`} onCommit=${(text) =>
             edit([...table(), text.trim() === "" ? { op: "remove", at: ["master", what, one.name] } : setting(["master", what, one.name], text)], `${what} ${one.name}`)} /></div>`)}

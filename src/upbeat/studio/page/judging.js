@@ -84,7 +84,7 @@ function Answer({ what, job }) {
       ${job && !working && text !== job.text ? html`<span class="tag">the scenario has changed since</span>` : null}</header>
     ${!job ? html`<p class="note">${question.about}</p>` : null}
     ${result.sentence && job.state !== "failed" ? html`<p class="sentence">${result.sentence}</p>` : null}
-    ${job?.state === "failed" ? html`<p class="problem error">${job.message || result.text || "It failed."}</p>` : null}
+    ${job?.state === "failed" ? html`<p class="problem error">${job.error?.error || job.message || "It failed."}${job.error?.hint ? html`<br />${job.error.hint}` : null}</p>` : null}
     ${result.data?.bars ? html`<${Gantt} data=${result.data} />` : null}
     ${result.data?.rows && result.data?.columns ? html`<${Table} data=${result.data} what=${job.what} />` : null}
     ${(result.svg || []).map((svg, k) => html`<${Picture} key=${k} svg=${svg} name=${`${question.label} ${k + 1}`} />`)}

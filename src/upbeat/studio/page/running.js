@@ -52,14 +52,11 @@ export async function watch(id) {
     const run = await get(`api/runs/${encodeURIComponent(id)}`);
     if (number !== watching) return;
     const other = state.run?.id !== id;
-    set({ run, ...(other ? { window: null, marker: null, log: run.notes || [], subtract: null, compare: state.compare.filter((one) => one !== id) } : {}) });
+    set({ run, ...(other ? { window: null, marker: null, log: run.log || [], subtract: null, compare: state.compare.filter((one) => one !== id) } : {}) });
     address();
     kept.set(`run:${state.project?.folder}`, id);
-    const names = shownSignals(run);
-    const loading = loadTrace(id, names);
-    if (isLive(run)) listen(id);
-    await loading;
-    if (!isLive(run)) await finished(id);
+    if (isLive(run)) listen(id); // which sends all so far, and then what is new
+    else await finished(id);
   } catch (error) {
     if (error.status === 404) kept.set(`run:${state.project?.folder}`, null);
     complain(error);
@@ -75,9 +72,10 @@ function listen(id) {
 function heard(id, message) {
   const trace = traceOf(id);
   if (message.kind === "rows") trace.append(message);
-  else if (message.kind === "events") trace.addEvents(message.events);
-  else if (message.kind === "steps") trace.addSteps(message.steps);
-  else if (message.kind === "log") set({ log: [...state.log, ...message.lines].slice(-LOG) });
+  else if (message.kind === "events") trace.addEvents(message);
+  else if (message.kind === "steps") trace.addSteps(message);
+  else if (message.kind === "log") set({ log: [...(message.reset ? [] : state.log), ...message.lines].slice(-LOG) });
+  else if (message.kind === "error") say(message.error, { tone: "bad" });
   else if (message.kind === "sent") studioTimes.sent = message.at;
   else if (message.kind === "state") {
     const { kind, ...now } = message;
@@ -164,7 +162,7 @@ export async function chooseSignals(names) {
   if (!state.run) return;
   const shown = shownSignals();
   live?.subscribe(shown, 4000);
-  for (const id of [state.run.id, ...state.compare]) await loadTrace(id, shown, isLive(state.run) ? null : state.window);
+  for (const id of [...(live ? [] : [state.run.id]), ...state.compare]) await loadTrace(id, shown, live ? null : state.window);
 }
 
 /** Lays a run over the one that is looked at, or takes it away again. */

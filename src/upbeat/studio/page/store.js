@@ -14,6 +14,7 @@ export const state = {
   inside: [], // names of the nested scenarios on the way to the one that is shown
   view: null, // POST api/view
   viewing: false,
+  editing: 0, // edits that the server is at
   diagram: null, // the last one that could be drawn
   places: {}, // of the boxes that somebody has dragged
   selection: null, // {kind: "unit"|"wire"|"input"|"output"|"event", name, source, target}

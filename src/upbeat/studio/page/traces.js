@@ -80,25 +80,20 @@ class Trace {
     this.changed();
   }
 
-  /** Rows that were not there yet. */
-  append({ header, columns: rows }) {
-    const sent = (header.columns || ["time", ...this.names]).slice(1);
-    if (!this.names.length) {
-      this.names = sent;
-      this.values = new Map(sent.map((name) => [name, []]));
+  /** Rows of the live channel: all so far after each subscription (`reset`), then those that are new. */
+  append(frame) {
+    const sent = frame.header.columns.slice(1);
+    if (frame.header.reset) {
+      this.replace(sent, frame);
+      return;
     }
-    if (sent.length !== this.names.length || sent.some((name, k) => name !== this.names[k])) return; // of a former choice
-    let first = 0;
-    const last = this.last;
-    while (last !== null && first < header.rows && rows[0][first] < last) first += 1;
-    if (last !== null && first === 0 && header.from !== undefined && header.rows && rows[0][0] === last && this.fetched === last) first = 1;
-    if (first === header.rows) return;
+    const { header, columns: rows } = frame;
+    if (!header.rows || sent.length !== this.names.length || sent.some((name, k) => name !== this.names[k])) return; // of a former choice
     const before = this.time.length;
-    const made = withJumps(header, rows.map((column) => column.subarray(first)));
-    const jumpHere = before && made.columns[0][0] === last && this.names.some((name, k) => this.values.get(name)[before - 1] !== made.columns[k + 1][0]);
-    if (jumpHere) {
+    const made = withJumps(header, rows);
+    if (before && made.columns[0][0] === this.last && this.names.some((name, k) => this.values.get(name)[before - 1] !== made.columns[k + 1][0])) {
       this.jumps.push(before);
-      this.time.push(last);
+      this.time.push(this.last);
       for (const name of this.names) this.values.get(name).push(null);
     }
     const shift = this.time.length;
@@ -108,7 +103,7 @@ class Trace {
       for (const value of made.columns[k + 1]) column.push(value);
     });
     for (const jump of made.jumps) this.jumps.push(jump + shift);
-    this.total += header.rows - first;
+    this.total += header.rows;
     if (this.time.length > KEPT_LIVE) this.thin();
     this.changed();
   }
@@ -125,21 +120,25 @@ class Trace {
     for (const [name, column] of this.values) this.values.set(name, keep.map((k) => column[k]));
   }
 
-  addEvents(events) {
-    if (!events.length) return;
-    this.events.push(...events);
+  addEvents({ events, reset }) {
+    if (reset) [this.events, this.moreEvents] = [[], 0];
+    this.events = [...this.events, ...events];
     if (this.events.length > 5000) {
       this.moreEvents += this.events.length - 5000;
-      this.events.splice(0, this.events.length - 5000);
+      this.events = this.events.slice(-5000);
     }
     this.changed();
   }
 
-  addSteps(steps) {
-    if (!steps.length) return;
-    const last = this.steps.length ? this.steps[this.steps.length - 1].t : -Infinity;
-    this.steps.push(...steps.filter((step) => step.t > last));
-    if (this.steps.length > 20000) this.steps = this.steps.filter((_, k) => k % 2 || k > 10000);
+  /** Steps that are new; the last one that was there may have grown. */
+  addSteps({ steps, reset }) {
+    if (reset) this.steps = [];
+    if (steps.length) {
+      const first = steps[0].t;
+      while (this.steps.length && this.steps[this.steps.length - 1].t >= first) this.steps.pop();
+      this.steps = [...this.steps, ...steps];
+      if (this.steps.length > 20000) this.steps = this.steps.filter((_, k) => k % 2 || k > 10000);
+    }
     this.changed();
   }
 
@@ -147,9 +146,9 @@ class Trace {
   async loadHappenings() {
     const at = `api/runs/${encodeURIComponent(this.id)}`;
     const [events, steps] = await Promise.all([get(`${at}/events`), get(`${at}/steps`)]);
-    this.events = Array.isArray(events) ? events : events.events || [];
+    this.events = events.events;
     this.moreEvents = events.more || 0;
-    this.steps = Array.isArray(steps) ? steps : steps.steps || [];
+    this.steps = steps.steps;
     this.changed();
   }
 }
@@ -164,11 +163,10 @@ export async function loadTrace(id, names, window = null) {
   const trace = traceOf(id);
   const span = window ? window[1] - window[0] : 0; // some room on both sides, for moving about
   const address = query(`api/runs/${encodeURIComponent(id)}/data`, {
-    signals: names.join(","), from: window ? window[0] - span / 2 : null, to: window ? window[1] + span / 2 : null, points: POINTS,
+    signals: names, from: window ? window[0] - span / 2 : null, to: window ? window[1] + span / 2 : null, points: POINTS,
   });
   try {
     const answer = await columns(address, abort.signal);
-    trace.fetched = answer.header.rows ? answer.columns[0][answer.header.rows - 1] : null;
     trace.replace(names, answer);
     if (!trace.asked) {
       trace.asked = true;
@@ -183,6 +181,6 @@ export async function loadTrace(id, names, window = null) {
 /** How one run differs from another, as a trace of its own. */
 export async function loadDifference(a, b, names) {
   const trace = new Trace(`${a} − ${b}`);
-  trace.replace(names, await columns(query("api/difference", { a, b, signals: names.join(","), points: POINTS })));
+  trace.replace(names, await columns(query("api/difference", { a, b, signals: names, points: POINTS })));
   return trace;
 }

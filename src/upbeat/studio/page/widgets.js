@@ -72,7 +72,7 @@ export function Dialog({ title, children, onClose, wide, id }) {
   useEffect(() => {
     const before = document.activeElement;
     element.current.showModal();
-    element.current.querySelector("[autofocus], input, select, textarea, button:not(.close)")?.focus();
+    element.current.querySelector("input, select, textarea, button:not(.close)")?.focus();
     return () => before?.isConnected && before.focus?.();
   }, []);
   const closed = (event) => {
