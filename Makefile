@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test nightly fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
+.PHONY: help setup demo browser test nightly fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -70,7 +70,16 @@ bench: .venv/.benched  ## Measure the overhead against hand-written C, and event
 
 # ------------------------------------------------------------------------------------------- checks
 
-test: setup native-asan native-tsan  ## The tests: the C++ core under sanitizers, then Python
+# For the tests of the studio's page. Those who may not install it do without, and pytest says so.
+BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome
+browser:  ## A browser for the tests, where it may be installed (Debian, as root or with sudo)
+	@command -v $(BROWSERS) >/dev/null && exit 0; mkdir -p build; sudo=; [ "$$(id -u)" = 0 ] || sudo="sudo -n"; \
+	get="$$sudo apt-get install -qq -y --no-install-recommends chromium-headless-shell"; \
+	if command -v apt-get >/dev/null && $$sudo true 2>/dev/null; then \
+		{ $$get || { $$sudo apt-get update -qq && $$get; }; } >build/browser.log 2>&1; fi; \
+	command -v $(BROWSERS) >/dev/null || echo "no browser: tests of the studio's page are skipped (apt-get install chromium-headless-shell)"
+
+test: setup browser native-asan native-tsan  ## The tests: the C++ core under sanitizers, then Python
 	$(BIN)/python -m pytest $(PYTEST_ARGS) $(QUICK)
 
 nightly: QUICK :=

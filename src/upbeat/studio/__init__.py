@@ -1,1 +1,1 @@
-"""Studio: a page in the browser to look at a scenario, change it, run it, watch it and compare"""
+"""Studio: a page in the browser to look at a scenario, change it, run it, watch it and compare."""
