@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import base64
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,68 +11,17 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
+from studio_page import add, hold, settle, text, type_into, until
 from studio_server import Studio
 from upbeat.cli.main import main
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def center(page: Any, selector: str) -> tuple[float, float]:
-    box = page.locator(selector).first.bounding_box()
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
-def hold(page: Any, source: str, target: str) -> None:
-    """Draw a wire from an output to an input, and do not let go."""
-    page.wait_for_selector(f'[data-side=out][data-pin="{source}"]')
-    page.mouse.move(*center(page, f'[data-side=out][data-pin="{source}"] circle'))
-    page.mouse.down()
-    page.mouse.move(*center(page, f'[data-side=in][data-pin="{target}"] circle'), steps=6)
-    page.wait_for_selector(f'[data-pin="{target}"].allowed, [data-pin="{target}"].refused')
-    x, y = center(page, f'[data-side=in][data-pin="{target}"] circle')
-    page.mouse.move(x + 1, y)
-
-
-def until(page: Any, condition: str) -> None:
-    """Wait until this is true in the page. (Its security policy forbids Playwright's way of waiting for that.)"""
-    end = time.monotonic() + 20.0
-    while not page.evaluate(condition):
-        assert time.monotonic() < end, condition
-        page.wait_for_timeout(20)
-
-
-def settle(page: Any) -> None:
-    """Wait until the diagram shows the text as it is."""
-    page.wait_for_timeout(10)
-    until(page, "!studio.state.viewing && !studio.state.editing")
-
-
-def text(page: Any) -> str:
-    return str(page.evaluate("studio.state.text"))
-
-
-def type_into(page: Any, label: str, value: str) -> None:
-    field = page.get_by_label(label, exact=True)
-    field.fill(value)
-    field.press("Enter")
-    settle(page)
-
-
 def ran(file: Path, folder: Path) -> Any:
     """What `upbeat run` makes of a file."""
     assert main(["run", str(file), "--out", str(folder / f"{file.stem}.csv"), "--quiet"]) == 0
     return up.read(folder / f"{file.stem}.csv")
-
-
-def add(page: Any, what: str, name: str) -> None:
-    page.keyboard.press("Escape")
-    page.click(".brand")
-    page.keyboard.press("a")
-    page.get_by_label("Units to add").nth(0).fill(what)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#unit-name")
-    settle(page)
-    type_into(page, "Name", name)
 
 
 def test_the_scenario_of_the_readme_from_nothing(
@@ -126,7 +75,130 @@ def test_the_scenario_of_the_readme_from_nothing(
     written = re.search(r"```toml\n# damped\.toml\n(.*?)```", README.read_text(), re.DOTALL)
     assert written
     (tmp_path / "readme.toml").write_text(written[1])
-    made, expected = (ran(file, tmp_path) for file in (studio.folder / "damped.toml", tmp_path / "readme.toml"))
+    made, expected = (
+        ran(file, tmp_path) for file in (studio.folder / "damped.toml", tmp_path / "readme.toml")
+    )
     assert len(made.time) == len(expected.time) == 2001
     for signal in ("mass.x", "mass.v", "damper.F"):
         np.testing.assert_array_equal(made[signal], expected[signal])
+
+
+TANK = """# Water flows.
+[units.tank]
+states = { level = { der = "flow", unit = "m" } }   # the comment stays
+inputs = { flow = { unit = "m/s" }, valve = { unit = "1" } }
+
+[units.pump]
+outputs = { flow = { value = "0.1", unit = "mm/s" }, power = { value = "2.0", unit = "W" } }
+
+[master]
+step = 0.1
+
+[run]
+until = 1.0
+"""
+
+
+def test_a_wire_that_does_not_fit_is_refused(studio: Studio, page_of: Callable[..., Any]) -> None:
+    (studio.folder / "tank.toml").write_text(TANK)
+    page = page_of(studio, "tank.toml")
+    hold(page, "pump.power", "tank.flow")
+    refused = page.locator(".wire-hint.refused")
+    refused.wait_for()
+    assert "W" in refused.inner_text()
+    assert "m/s" in refused.inner_text()
+    page.mouse.up()
+    settle(page)
+    assert text(page) == TANK
+
+    hold(page, "pump.flow", "tank.flow")
+    page.locator(".wire-hint.allowed").wait_for()
+    page.mouse.up()
+    until(page, "studio.state.view.connections.length === 1")
+    connected = text(page)
+    assert "# the comment stays" in connected
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert text(page) == TANK
+    page.keyboard.press("Control+y")
+    settle(page)
+    assert text(page) == connected
+
+
+def test_text_and_diagram_are_one(studio: Studio, page_of: Callable[..., Any]) -> None:
+    (studio.folder / "both.toml").write_text(TANK)
+    page = page_of(studio, "both.toml")
+    page.click("#right-tab-text")
+    editor = page.locator(".text-editor textarea")
+    editor.fill(TANK.replace("tank", "basin") + '[connections]\nbasin.flow = "pmp.flow"\n')
+    fix = page.locator(".problem-strip.error .fix").first
+    fix.wait_for()
+    assert "Did you mean 'pump'?" in page.locator(".problem-strip").inner_text()
+    fix.click()
+    until(page, "studio.state.view.problems.every((problem) => problem.severity !== 'error')")
+    assert 'basin.flow = "pump.flow"' in text(page)
+    page.locator('[data-box="basin"]').focus()
+    page.keyboard.press("Shift+ArrowRight")  # moves it, which is kept beside the file
+    until(page, "'basin' in studio.state.places")
+    moved = page.evaluate("studio.state.diagram.boxes.find((box) => box.key === 'basin').x")
+    page.reload()  # what was not saved is still there
+    page.wait_for_selector('[data-box="basin"]')
+    settle(page)
+    assert page.evaluate("studio.state.diagram.boxes.find((box) => box.key === 'basin').x") == moved
+    assert (studio.folder / "both.toml").read_text() == TANK
+
+
+def test_who_saves_last_is_told(studio: Studio, page_of: Callable[..., Any]) -> None:
+    file = studio.folder / "shared.toml"
+    file.write_text(TANK)
+    page = page_of(studio, "shared.toml")
+    page.click('[data-box="tank"] .title')
+    type_into(page, "derivative of level", "2*flow")
+    file.write_text(TANK.replace("until = 1.0", "until = 3.0"))
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("#conflict-dialog")
+    assert page.locator("#conflict-dialog .changed").count() >= 2
+    page.on("dialog", lambda dialog: dialog.accept())
+    assert file.read_text() == TANK.replace("until = 1.0", "until = 3.0")
+    page.click("#keep-mine")
+    page.wait_for_selector("#save:disabled")
+    assert file.read_text() == TANK.replace('der = "flow"', 'der = "2*flow"')
+    # The browser reports the answer 409 by itself; it is what this test is about.
+    page_of.complaints[:] = [said for said in page_of.complaints if "409" not in said]  # type: ignore[attr-defined]
+
+
+def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callable[..., Any]) -> None:
+    (studio.folder / "words.toml").write_text(TANK)
+    page = page_of(studio, "words.toml")
+    page.click('[data-box="tank"] .title')
+    field = page.get_by_label("derivative of level")
+    field.fill("fl")
+    page.wait_for_selector(".completions li:has-text('flow')")
+    field.press("Tab")
+    assert field.input_value() == "flow"
+    field.fill("flow +")
+    page.wait_for_selector(".field-problem")
+    field.press("Escape")
+    field.press("Escape")
+    assert field.input_value() == "flow"
+
+
+def test_an_fmu_is_dropped_in(
+    studio: Studio, page_of: Callable[..., Any], fmu: Callable[[str, int], Path]
+) -> None:
+    page = page_of(studio, "fixed.toml")
+    content = base64.b64encode(fmu("gain", 2).read_bytes()).decode()
+    page.evaluate(
+        """(content) => {
+            const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+            const data = new DataTransfer();
+            data.items.add(new File([bytes], "gain.fmu"));
+            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }""",
+        content,
+    )
+    page.wait_for_selector("#probe-dialog .report")
+    page.click("#add-fmu")
+    page.wait_for_selector('[data-box="gain"]')
+    assert 'file = "gain.fmu"' in text(page)
+    assert (studio.folder / "gain.fmu").is_file()

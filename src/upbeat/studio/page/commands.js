@@ -10,7 +10,7 @@ import { startFromBar } from "./run-bar.js";
 
 const tab = (side, id) => () => {
   set({ tabs: { ...state.tabs, [side]: id } });
-  requestAnimationFrame(() => document.querySelector(`#${side}-panel`)?.querySelector("textarea, input, button, [tabindex='0']")?.focus());
+  requestAnimationFrame(() => (document.querySelector(`#${side}-panel`)?.querySelector("textarea, input, button, [tabindex='0']") || document.getElementById(`${side}-tab-${id}`))?.focus());
 };
 const toggle = (name, again = true) => () => {
   set({ show: { ...state.show, [name]: !state.show[name] } });

@@ -1,0 +1,116 @@
+"""Running, watching and comparing in the page of the studio, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from studio_page import until
+from studio_server import Studio
+
+REAL_TIME = """
+[inputs]
+push = { start = 0.0, unit = "N" }
+
+[units.mass]
+states = { x = { der = "v", unit = "m" }, v = { der = "(F - x - v)/m", unit = "m/s" } }
+inputs = { F = { unit = "N" } }
+parameters = { m = 1.0 }
+
+[connections]
+"mass.F" = "push"
+
+[master]
+step = 0.02
+
+[run]
+until = 60.0
+"""
+
+
+def started(page: Any) -> None:
+    before = page.evaluate("studio.state.run?.id ?? ''")
+    page.wait_for_selector("#run:enabled")
+    page.keyboard.press("F5")
+    until(page, f"studio.state.run && studio.state.run.id !== '{before}'")
+
+
+def ended(page: Any, state: str = "ended") -> None:
+    page.wait_for_selector(f".run-now[data-state={state}]")
+
+
+def last(page: Any, signal: str) -> float:
+    """The last value of a signal that the page has."""
+    return float(page.evaluate(f"studio.traceOf(studio.state.run.id).values.get('{signal}')?.at(-1) ?? -1e9"))
+
+
+def test_two_masses_with_their_twelve_events(studio: Studio, page_of: Callable[..., Any]) -> None:
+    page = page_of(studio, "lookahead.toml")
+    assert page.locator('[data-box="upper"], [data-box="lower"]').count() == 2
+    started(page)
+    ended(page)
+    page.wait_for_selector('#event-count[data-count="12"]')
+    assert page.locator(".curve-panel[aria-label^=Curves]").count() == 2  # in m, and in m/s
+    assert "masses at" in page.locator(".events-lane").get_attribute("aria-label")
+    jumps = page.evaluate("studio.traceOf(studio.state.run.id).jumps.length")
+    assert jumps == 12
+    steps = page.evaluate("studio.traceOf(studio.state.run.id).steps.map((step) => step.reason)")
+    assert any("masses" in reason for reason in steps)
+
+    page.click("#left-tab-runs")  # a second run, laid over the first and subtracted from it
+    started(page)
+    ended(page)
+    other = page.locator(".run:not(.open)").first
+    other.get_by_label("overlay").check()
+    other.get_by_label("subtract").check()
+    page.wait_for_selector(".curve-panel .tag:has-text('difference')")
+    until(page, "studio.state.compare.length === 1")
+
+
+def test_a_slider_changes_a_run_and_reloading_finds_it(studio: Studio, page_of: Callable[..., Any]) -> None:
+    (studio.folder / "pushed.toml").write_text(REAL_TIME)
+    page = page_of(studio, "pushed.toml")
+    page.get_by_label("Pace of the run").select_option("1")
+    started(page)
+    slider = page.get_by_label("push", exact=True)
+    slider.wait_for()
+    assert abs(last(page, "mass.x")) < 1e-6 or last(page, "mass.x") == -1e9
+    slider.fill("1")
+    until(page, "studio.traceOf(studio.state.run.id).values.get('mass.x')?.at(-1) > 0.05")
+
+    run = page.evaluate("studio.state.run.id")
+    page.reload()
+    ended(page, "running")
+    assert page.evaluate("studio.state.run.id") == run
+    until(
+        page,
+        "studio.traceOf(studio.state.run.id).time[0] === 0 && studio.traceOf(studio.state.run.id).last > 0.5",
+    )
+    page.click("#pause")
+    ended(page, "paused")
+    at = page.evaluate("studio.state.run.time")
+    page.click("#step")
+    until(page, f"studio.state.run.time > {at}")
+    assert page.evaluate("studio.state.run.time") == pytest.approx(at + 0.02)
+    page.click("#stop")
+    ended(page, "stopped")
+
+
+def test_a_unit_that_fails_is_marked(
+    studio: Studio, page_of: Callable[..., Any], fmu: Callable[[str, int], Path]
+) -> None:
+    path = fmu("fail", 2)
+    (studio.folder / path.name).write_bytes(path.read_bytes())
+    (studio.folder / "failing.toml").write_text(
+        f'[units.broken]\nkind = "fmu"\nfile = "{path.name}"\n'
+        '[units.fine]\nstates = { x = "-x" }\n[master]\nstep = 0.1\n[run]\nuntil = 1.0\n'
+    )
+    page = page_of(studio, "failing.toml")
+    started(page)
+    ended(page, "failed")
+    page.wait_for_selector('[data-box="broken"].failed')
+    assert page.locator('[data-box="fine"].failed').count() == 0
+    assert "broken" in page.locator(".failure").inner_text()
