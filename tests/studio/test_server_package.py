@@ -20,9 +20,9 @@ def test_all_that_the_page_loads_is_there() -> None:
     while waiting:
         name = waiting.pop()
         text = (PAGE / name).read_text(encoding="utf-8")
-        for found in re.findall(r'(?:src|href)="([^"#]+)"|(?:from|import)\s*\(?\s*["\']([^"\']+)["\']', text):
-            other = next(filter(None, found))
-            if name.endswith((".html", ".js")) and not other.startswith(("data:", "${")):
+        pattern = r'(?:src|href)="([^"#$]+)"' if name.endswith(".html") else r'^(?:import|\}).*?"([^"]+)";?$'
+        for other in re.findall(pattern, text, re.M):
+            if not other.startswith("data:"):
                 path = (PAGE / name).parent.joinpath(other).resolve().relative_to(PAGE).as_posix()
                 assert (PAGE / path).is_file(), f"{name} loads {other}"
                 if path not in loaded and path.endswith(".js"):

@@ -345,3 +345,21 @@ def test_the_library_lists_what_files_know(studio: Studio) -> None:
     assert {"hold", "hermite"} <= {one["kind"] for one in found["inputs"]}
     assert {"rk4", "cvode"} <= {one["kind"] for one in found["solvers"]}
     assert all(one["about"] for part in found.values() for one in part)
+
+
+def test_structures_are_shown_and_run(studio: Studio, folder: Path) -> None:
+    """The example of the documentation: two that couple when the one has reached the other, after 8 s."""
+    text = (EXAMPLES.parent / "docs" / "structures.md").read_text(encoding="utf-8")
+    text = text.partition("```toml\n# trailer.toml\n")[2].partition("```")[0]
+    (folder / "trailer.toml").write_text(text)
+    view = studio.view("trailer.toml", order=True)
+    assert [one for one in view["problems"] if one["severity"] == "error"] == []
+    assert {box["name"] for box in view["diagram"]["boxes"]} >= {"car", "trailer", "hitch"}
+    assert any(line.startswith("apart: ") for line in view["master"]["explained"])
+    renamed = tomllib.loads(studio.edit(text, {"op": "rename_unit", "unit": "car", "to": "truck"}))
+    assert renamed["structures"]["apart"]["units"] == ["truck", "trailer"]
+    assert renamed["structures"]["apart"]["events"]["couple"]["when"] == "truck.x - trailer.x <= 2"
+    run = studio.start("trailer.toml")
+    assert studio.finished(run)["state"] == "ended", studio.finished(run)
+    events = studio.ask("GET", f"/api/runs/{run}/events")["events"]
+    assert [one["t"] for one in events if one["name"] == "couple"] == [pytest.approx(8.0, abs=1e-5)]

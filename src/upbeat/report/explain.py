@@ -289,6 +289,9 @@ MAX_VALUES = 40
 
 def master_lines(experiment: Experiment) -> list[str]:
     """What the master will do, and the engine, in sentences."""
+    if experiment.structures:
+        parts = experiment.structures.items()
+        return list(dict.fromkeys(f"{name}: {line}" for name, part in parts for line in master_lines(part)))
     notes = experiment.plan.program.notes
     choice = experiment.choice
     said = {"master": _settings(experiment), "notes": notes}

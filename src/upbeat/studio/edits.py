@@ -16,7 +16,9 @@ from upbeat.scenario.files.reading import parse
 from upbeat.scenario.files.toml import Keys, renamed, with_value, without
 
 _MANY = 1000
-_ELSEWHERE = ("connections", "outputs", "events", "properties", "master", "record", "study")
+_ELSEWHERE = (
+    "connections", "outputs", "events", "properties", "structures", "master", "record", "study",
+)  # fmt: skip
 """The tables that speak of units by their names."""
 
 
@@ -177,7 +179,7 @@ def _rename_unit(text: str, edit: Mapping[str, Any]) -> str:
     text = renamed(text, ("units", old), new)
     mention = re.compile(rf"(?<![\w.`]){re.escape(old)}(?=\s*\.)", re.ASCII)
     for keys, value in list(_texts(tomllib.loads(text))):
-        changed = new if keys[0] == "master" and value == old else mention.sub(new, value)
+        changed = new if keys[0] in ("master", "structures") and value == old else mention.sub(new, value)
         if changed != value:
             text = with_value(text, keys, changed)
     while found := next(_mentioning_keys(tomllib.loads(text), old), None):

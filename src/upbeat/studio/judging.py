@@ -103,6 +103,14 @@ def _stability(asked: Mapping[str, Any], tell: Tell) -> Answer:
 
     wanted = _options(asked, step=None, at="start", ideal=False, seconds=SECONDS)
     made = _made(asked, step=wanted["step"])
+    if made.structures:
+        from upbeat.stability.verdicts.structures import stability_of_structures
+
+        limits = {"at": wanted["at"], "ideal": bool(wanted["ideal"]), "report": tell}
+        whole = stability_of_structures(made, seconds=_number("seconds", wanted["seconds"]), **limits)
+        switching = f"Switching between structures: {whole.switching}, {whole.why}."
+        texts = [f"Structure '{name}': {describe(part, (), None)}" for name, part in whole.parts.items()]
+        return {"text": "\n\n".join([*texts, switching]), "sentence": switching, "data": whole.data()}
     found = stability_of(
         made,
         at=wanted["at"],

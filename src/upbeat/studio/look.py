@@ -92,6 +92,7 @@ def read(path: Path, text: str, *, python: bool, root: Path) -> Reading:
         )
         found.experiment.choice  # noqa: B018  # an engine that cannot run it is a problem, too
         found.experiment.scenario.check_measures()
+        found.experiment.check_structures()
     except UpbeatError as error:
         found.problems = (*found.problems, *map(_placed, problems_of(error)))
     return found
@@ -448,8 +449,9 @@ def _remarks(found: Reading, experiment: Experiment) -> list[dict[str, Any]]:
             f"nothing drives '{one['input']}': it stays at {one['value']}",
             "note", unit if dot else None, port if dot else None,
         )  # fmt: skip
-    late = _tried(lambda: experiment.master.late(experiment.closed), None)
-    if late:
+    parts = experiment.structures.values() or (experiment,)
+    lates = [_tried(partial(part.master.late, part.closed), None) for part in parts]
+    for late in dict.fromkeys(filter(None, lates)):
         say(str(late), "note")
     return shown
 

@@ -144,7 +144,6 @@ class _Told:
 
     def began(self, made: Experiment, this: Run) -> None:
         """What there is to see and to set."""
-        scenario = made.plan.scenario
         self._channel.write(
             {
                 "kind": "began",
@@ -155,7 +154,7 @@ class _Told:
                 "why": made.choice.why,
                 "settable": settable(made),
                 "foreign": [
-                    name for name, model in scenario.units.items()
+                    name for name, model in made.scenario.units.items()
                     if equations_of(model) is None and as_isolated(model) is None
                 ],
                 "notes": [*made.notes, *made.remarks],
@@ -235,15 +234,17 @@ def _factor(given: RealTime) -> float:
 
 def settable(made: Experiment) -> list[dict[str, Any]]:
     """What may be set during a run: inputs that nothing drives, and parameters that may change."""
-    scenario = made.plan.scenario
     planned = {name for _, name, _ in made.later()}
-    found = [_knob(name, port, "input") for name, (_, port) in scenario.free_inputs.items()]
-    found += [
-        _knob(name, port, "parameter")
-        for name, (unit, port) in scenario.parameters.items()
-        if scenario.why_fixed(unit, port.name) is None
-    ]
-    return [one for one in found if one["name"] not in planned]
+    found: dict[str, dict[str, Any]] = {}
+    for part in made.structures.values() or (made,):
+        scenario = part.plan.scenario
+        found |= {name: _knob(name, port, "input") for name, (_, port) in scenario.free_inputs.items()}
+        found |= {
+            name: _knob(name, port, "parameter")
+            for name, (unit, port) in scenario.parameters.items()
+            if scenario.why_fixed(unit, port.name) is None
+        }
+    return [one for name, one in found.items() if name not in planned]
 
 
 def _knob(name: str, port: Port, what: str) -> dict[str, Any]:
