@@ -23,7 +23,7 @@ def hold(page: Any, source: str, target: str) -> None:
 
 
 def until(page: Any, condition: str) -> None:
-    """Wait until this is true in the page. (Its security policy forbids Playwright's way of waiting for that.)"""
+    """Wait until this is true in the page, whose security policy forbids Playwright's way of waiting."""
     end = time.monotonic() + 20.0
     while not page.evaluate(condition):
         assert time.monotonic() < end, condition

@@ -193,7 +193,8 @@ def test_an_fmu_is_dropped_in(
             const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
             const data = new DataTransfer();
             data.items.add(new File([bytes], "gain.fmu"));
-            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+            const how = { dataTransfer: data, bubbles: true, cancelable: true };
+            document.body.dispatchEvent(new DragEvent("drop", how));
         }""",
         content,
     )

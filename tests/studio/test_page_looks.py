@@ -28,7 +28,8 @@ def test_fifty_units_do_not_overlap(studio: Studio, page_of: Callable[..., Any])
     (studio.folder / "fifty.toml").write_text(many(50))
     page = page_of(studio, "fifty.toml")
     boxes = page.evaluate(
-        "[...document.querySelectorAll('[data-box] .body')].map((box) => box.getBoundingClientRect().toJSON())"
+        "[...document.querySelectorAll('[data-box] .body')]"
+        ".map((box) => box.getBoundingClientRect().toJSON())"
     )
     assert len(boxes) == 50
     for a, b in combinations(boxes, 2):
