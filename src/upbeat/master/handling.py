@@ -506,7 +506,14 @@ def _automatic(case: _Case, ports: Mapping[str, Approximation] | None) -> Handli
         notes = [unit for unit in case.stopping if Ability.NEXT_EVENT in case.units[unit].abilities]
         if any(path_of(case.closed, unit) in notes for unit in others_see):
             return _followed(case, case.pace)
-        return Handling(case.pace, case.coupling, ())
+        if case.closed.stage is None or ports is None:
+            return Handling(case.pace, case.coupling, ())
+        # One structure of several: its inputs are chosen as they are in those that have events.
+        chosen = _inputs(case.closed, ports, nominal_step(case.pace))
+        coupling = GaussSeidel() if case.open and chosen.why else case.coupling
+        return Handling(
+            case.pace, coupling, tuple(chosen.why), chosen.ports, tuple(chosen.warnings), chosen.drift
+        )
     steady = [unit for unit, model in case.units.items() if getattr(model, "steady", False)]
     if steady:
         names = ", ".join(steady)

@@ -227,7 +227,8 @@ class Master:
     def settled(self, scenario: Scenario) -> Master:
         """The master with a pace, a coupling and inputs that deal with events as `events` says; nothing that
         was given is replaced but steps of one size."""
-        if self.events is None or (self.events == "auto" and not scenario.eventful):
+        calm = not scenario.eventful and scenario.stage is None
+        if self.events is None or (self.events == "auto" and calm):
             late = beyond_tolerance(self.pace, self.coupled, scenario.closed()) if scenario.eventful else ()
             return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=late)
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
