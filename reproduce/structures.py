@@ -1,10 +1,10 @@
-"""Eight systems that people recognise (examples/systems), each run in four ways, beside independent references.
+"""Eight systems that people recognise (examples/systems), each run in four ways, beside references.
 
 fixed: steps of one size, events are noticed where they end. revised: a step that has passed an event is
 repeated. look_ahead: steps end where an event is expected. auto: what Upbeat chooses by itself. These are
-`--events off`, `revised`, `look_ahead` and `auto` of `upbeat run`, at the step of the file. For the two in the
-middle, inputs follow derivatives where these are known (`inputs = "hermite"`), unless the file says what they
-do; with fixed steps they are held, and with auto that is chosen as well.
+`--events off`, `revised`, `look_ahead` and `auto` of `upbeat run`, at the step of the file. For the two in
+the middle, inputs follow derivatives where these are known (`inputs = "hermite"`), unless the file says what
+they do; with fixed steps they are held, and with auto that is chosen as well.
 
 References are closed forms or SciPy at 1e-12 (problems/known_systems.py). Events are right if one of the same
 name is within a step of where it should be, in the same order. The error of a signal is the largest
@@ -97,7 +97,7 @@ def example(name: str) -> dict[str, Any]:
 def known_misses(examples: list[dict[str, Any]]) -> list[str]:
     """What is not as good as one would wish, in sentences."""
     return [
-        f"{one['name']}, {method}: {found['right']} of {one['events']} events right, {found['extra']} too many"
+        f"{one['name']}, {method}: {found['right']} of {one['events']} right, {found['extra']} too many"
         for one in examples
         for method, found in one["methods"].items()
         if method != "fixed" and (found["missing"] or found["extra"])

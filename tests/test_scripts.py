@@ -64,6 +64,22 @@ def test_a_benchmark_still_runs(name: str) -> None:
     assert json.loads(done.stdout)
 
 
+def test_events_of_systems_that_people_recognise_are_right() -> None:
+    """The examples of examples/systems, beside closed forms and SciPy."""
+    command = [sys.executable, str(ROOT / "reproduce" / "structures.py"), "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    found = json.loads(done.stdout)
+    assert found["known_misses"] == []
+    assert len(found["examples"]) == 8
+    limits = {"two_tanks": 5e-3, "trailer": 2e-3, "oven": 1e-3, "stick_slip": 3e-4}
+    for one in found["examples"]:
+        auto = one["methods"]["auto"]
+        assert (auto["right"], auto["extra"]) == (one["events"], 0)
+        assert auto["error"] < limits.get(one["name"], 1e-5)
+    wrong = [one["name"] for one in found["examples"] if one["methods"]["fixed"]["missing"]]
+    assert wrong == ["stick_slip", "cradle", "oven", "two_tanks"]
+
+
 def test_the_object_is_alone() -> None:
     command = [sys.executable, str(ROOT / "reproduce" / "no_delay.py"), "--json"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)

@@ -34,6 +34,8 @@ class Switch(NamedTuple):
 
 
 class Mode(NamedTuple):
+    """Rates of the states, and what ends it."""
+
     rates: Callable[[float, State], list[float]]
     switches: tuple[Switch, ...] = ()
 

@@ -19,6 +19,7 @@ from tools.evidence.areas import (
     loops,
     properties,
     stability,
+    structures,
     trust,
     truth,
 )
@@ -31,6 +32,7 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "FMUs": fmus.CLAIMS,
     "Events": events.CLAIMS,
     "Events that nobody declared": discover.CLAIMS,
+    "Systems people recognise": structures.CLAIMS,
     "Several cores": cores.CLAIMS,
     "A combustion engine": engine.CLAIMS,
     "Stability": stability.CLAIMS,
