@@ -2,76 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, fields
+from importlib import import_module
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from upbeat.core.errors import InvalidInput, Problems, current_names, suggest
 from upbeat.master import checks
-from upbeat.master.couplings.constrained import Constrained
-from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
-from upbeat.master.couplings.interruptible import Interruptible
-from upbeat.master.couplings.iterated import Iterated
-from upbeat.master.couplings.multirate import MultiRate
-from upbeat.master.couplings.negotiated import Negotiated
-from upbeat.master.couplings.refined import Refined
-from upbeat.master.couplings.variants import Variant, Variants
+from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.events.instants import Simultaneous
-from upbeat.master.inputs.approximation import (
-    Approximation,
-    Continuous,
-    Hermite,
-    Hold,
-    Linear,
-    Nepce,
-    Polynomial,
-    Smooth,
-    Taylor,
-)
-from upbeat.master.loops import Anderson, FixedPoint, LoopSolver, Newton
+from upbeat.master.inputs.approximation import Approximation
+from upbeat.master.loops import LoopSolver
 from upbeat.master.master import Master
-from upbeat.master.paces.error_control import ErrorControl
-from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.monitored import Monitored
-from upbeat.master.paces.pace import EventDriven, Fixed, Pace
-from upbeat.master.paces.pattern import Pattern
-from upbeat.master.paces.revised import Revised
+from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.units.solving.solvers import solver_spec
 
-COUPLINGS: dict[str, type] = {
-    "jacobi": Jacobi,
-    "gauss_seidel": GaussSeidel,
-    "iterated": Iterated,
-    "constrained": Constrained,
-    "multi_rate": MultiRate,
-    "negotiated": Negotiated,
-    "refined": Refined,
-    "interruptible": Interruptible,
-    "variants": Variants,
-}
-LOOPS: dict[str, type] = {"newton": Newton, "anderson": Anderson, "fixed_point": FixedPoint}
-PACES: dict[str, type] = {
-    "fixed": Fixed,
-    "error_control": ErrorControl,
-    "event_driven": EventDriven,
-    "look_ahead": LookAhead,
-    "monitored": Monitored,
-    "pattern": Pattern,
-    "revised": Revised,
-}
-APPROXIMATIONS: dict[str, type] = {
-    "hold": Hold,
-    "linear": Linear,
-    "polynomial": Polynomial,
-    "hermite": Hermite,
-    "taylor": Taylor,
-    "continuous": Continuous,
-    "smooth": Smooth,
-    "nepce": Nepce,
-}
+if TYPE_CHECKING:
+    from upbeat.master.couplings.variants import Variant
 
-PARTS: dict[str, tuple[str, dict[str, type]]] = {
+
+class Kinds(Mapping[str, type]):
+    """The built-in classes of a sort, by the names that files give them: a run imports those that it uses."""
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+        self._names = {f"upbeat.master.{home}": name for name, home in homes.items()}
+
+    def __getitem__(self, name: str) -> type:
+        module, _, cls = self._homes[name].rpartition(".")
+        found: type = getattr(import_module(f"upbeat.master.{module}"), cls)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._homes)
+
+    def __len__(self) -> int:
+        return len(self._homes)
+
+    def name_of(self, item: object) -> str | None:
+        """What files call the class of an object; None if it is somebody's own."""
+        cls = type(item)
+        return self._names.get(f"{cls.__module__}.{cls.__qualname__}")
+
+
+COUPLINGS = Kinds(
+    {
+        "jacobi": "couplings.coupling.Jacobi",
+        "gauss_seidel": "couplings.coupling.GaussSeidel",
+        "iterated": "couplings.iterated.Iterated",
+        "constrained": "couplings.constrained.Constrained",
+        "multi_rate": "couplings.multirate.MultiRate",
+        "negotiated": "couplings.negotiated.Negotiated",
+        "refined": "couplings.refined.Refined",
+        "interruptible": "couplings.interruptible.Interruptible",
+        "variants": "couplings.variants.Variants",
+    }
+)
+LOOPS = Kinds({"newton": "loops.Newton", "anderson": "loops.Anderson", "fixed_point": "loops.FixedPoint"})
+PACES = Kinds(
+    {
+        "fixed": "paces.pace.Fixed",
+        "error_control": "paces.error_control.ErrorControl",
+        "event_driven": "paces.pace.EventDriven",
+        "look_ahead": "paces.lookahead.LookAhead",
+        "monitored": "paces.monitored.Monitored",
+        "pattern": "paces.pattern.Pattern",
+        "revised": "paces.revised.Revised",
+    }
+)
+APPROXIMATIONS = Kinds(
+    {
+        "hold": "inputs.approximation.Hold",
+        "linear": "inputs.approximation.Linear",
+        "polynomial": "inputs.approximation.Polynomial",
+        "hermite": "inputs.approximation.Hermite",
+        "taylor": "inputs.approximation.Taylor",
+        "continuous": "inputs.approximation.Continuous",
+        "smooth": "inputs.approximation.Smooth",
+        "nepce": "inputs.approximation.Nepce",
+    }
+)
+
+PARTS: dict[str, tuple[str, Kinds]] = {
     "coupling": ("coupling", COUPLINGS),
     "loops": ("loop solver", LOOPS),
     "pace": ("pace", PACES),
@@ -186,9 +199,7 @@ def _pace(settings: Mapping[str, Any], problems: Problems, usual: Pace | None) -
     return pace
 
 
-def _build(
-    value: Any, known: Mapping[str, Callable[..., Any]], noun: str, where: tuple[str, ...], problems: Problems
-) -> Any:
+def _build(value: Any, known: Kinds, noun: str, where: tuple[str, ...], problems: Problems) -> Any:
     """An object from ``"name"`` or ``{kind = "name", …}``; from Python it may be one already.
 
     A number is a fixed pace.
@@ -216,12 +227,13 @@ def _build(
         problems.add(where, f"unknown {noun} '{kind}'", suggest(kind, known, f"{noun}s"))
         return None
     given = {key: item for key, item in options.items() if key != "kind"}
+    cls = known[kind]
     try:
-        arguments = current_names(known[kind].__name__, given)
+        arguments = current_names(cls.__name__, given)
     except InvalidInput as error:
         problems.add(where, str(error))
         return None
-    options_known = getattr(known[kind], "__dataclass_fields__", {})
+    options_known = getattr(cls, "__dataclass_fields__", {})
     for key in arguments:
         if key not in options_known:
             problems.add(
@@ -235,13 +247,13 @@ def _build(
         if arguments[key] is None:
             return None
     others = arguments.get("others")
-    if known[kind] is Variants and isinstance(others, Mapping):
+    if kind == "variants" and isinstance(others, Mapping):
         before = len(problems.found)
         made = {name: _variant(one, (*where, "others", name), problems) for name, one in others.items()}
         arguments["others"] = made
         if len(problems.found) > before:
             return None
-    missing = [f.name for f in fields(known[kind]) if f.default is f.default_factory is MISSING]  # type: ignore[arg-type]
+    missing = [f.name for f in fields(cls) if f.default is f.default_factory is MISSING]
     for key in missing:
         if key not in arguments:
             problems.add(
@@ -249,7 +261,7 @@ def _build(
             )
             return None
     try:
-        return known[kind](**arguments)
+        return cls(**arguments)
     except (InvalidInput, TypeError) as error:
         problems.add(where, str(error))
         return None
@@ -257,6 +269,8 @@ def _build(
 
 def _variant(given: Any, where: tuple[str, ...], problems: Problems) -> Variant | None:
     """A way to make a step, from its table; from Python it may be one already."""
+    from upbeat.master.couplings.variants import Variant
+
     if isinstance(given, Variant):
         return given
     if not isinstance(given, Mapping):
@@ -305,18 +319,16 @@ def settings_of(master: Master) -> dict[str, Any]:
     return settings
 
 
-def _plain(
-    item: Coupling | Pace | Approximation | LoopSolver, known: Mapping[str, type]
-) -> str | dict[str, Any]:
-    name = next((name for name, kind in known.items() if type(item) is kind), None)
+def _plain(item: Coupling | Pace | Approximation | LoopSolver, known: Kinds) -> str | dict[str, Any]:
+    name = known.name_of(item)
     if name is None:
         return repr(item)  # somebody's own: it can be run and explained, but not be named in a file
     options: dict[str, Any] = {}
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        if isinstance(item, Variants) and field.name == "others":
-            options[field.name] = {name: _plain_variant(one) for name, one in value.items()}
+        if name == "variants" and field.name == "others":
+            options[field.name] = {key: _plain_variant(one) for key, one in value.items()}
         elif value != default:
             options[field.name] = _plain(value, PARTS[field.name][1]) if field.name in PARTS else value
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in options.items()}

@@ -16,7 +16,6 @@ from upbeat.master import checks
 from upbeat.master.computations import SLACK
 from upbeat.master.paces.estimate import (
     Estimate,
-    Watched,
     driven,
     energy,
     lowest_order,
@@ -25,7 +24,7 @@ from upbeat.master.paces.estimate import (
     richardson,
 )
 from upbeat.master.paces.pace import Written
-from upbeat.master.paces.watching import check_rollback, rough, unseen, watched
+from upbeat.master.paces.watching import Watched, check_rollback, rough, unseen, watched
 from upbeat.master.program import Block, Blocks, Let
 from upbeat.master.registers import Steps, Writer, absolute, equal, isnan, maximum, minimum, power, where
 from upbeat.master.wiring import Wiring

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from upbeat.core.expr import Cell, Expr, Number, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.core.records import dataclass
 from upbeat.master.dataflow import Flow, Resource, knows_end, live, touched
 from upbeat.master.inputs.approximation import (
     MAX_POLYNOMIAL,
@@ -23,8 +22,7 @@ from upbeat.master.inputs.approximation import (
     convergence,
     uncorrected,
 )
-from upbeat.master.loops import worst_of
-from upbeat.master.port_registers import End
+from upbeat.master.paces.watching import Watched
 from upbeat.master.program import Block, Blocks, If, Instruction, Let, Reg, Restore, Save, Set, walk
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.bonds import Bond
@@ -36,27 +34,6 @@ something in it: where it goes on smoothly, both are about the same."""
 
 ROUNDING = 16 * 2.0**-52
 """What two ways of computing a value may differ by, relative to it, without meaning anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watched:
-    """A real port whose error counts, by the name it has in a trace. Scale: tolerance·(nominal + |value|)."""
-
-    end: End
-    name: str
-    register: Reg
-    cells: int
-    tolerance: float
-    nominal: float
-
-    def error(self, differences: Sequence[Expr]) -> Expr:
-        """The largest of the differences, one per cell, over the scale there."""
-        parts = [
-            apply(Op.ABS, difference)
-            / (self.tolerance * (apply(Op.ABS, Cell(self.register + i)) + self.nominal))
-            for i, difference in enumerate(differences)
-        ]
-        return worst_of(parts)
 
 
 class Estimate(NamedTuple):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, Protocol
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError, suggest
-from upbeat.core.expr import Expr
+from upbeat.core.expr import Cell, Expr, Op, apply
 from upbeat.core.ports import Kind
-from upbeat.master.paces.estimate import Watched
+from upbeat.core.records import dataclass
+from upbeat.master.loops import worst_of
 from upbeat.master.port_registers import End
 from upbeat.master.program import Reg
 from upbeat.master.registers import minimum
@@ -115,6 +116,27 @@ def margin(units: Mapping[str, Model], step: float, called: Callable[[str], str]
 
 # ----------------------------------------------------------------------------------------------------
 # What an error control asks of a scenario: ports to watch, units that go back, solvers that are accurate.
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A real port whose error counts, by the name it has in a trace. Scale: tolerance·(nominal + |value|)."""
+
+    end: End
+    name: str
+    register: Reg
+    cells: int
+    tolerance: float
+    nominal: float
+
+    def error(self, differences: Sequence[Expr]) -> Expr:
+        """The largest of the differences, one per cell, over the scale there."""
+        parts = [
+            apply(Op.ABS, difference)
+            / (self.tolerance * (apply(Op.ABS, Cell(self.register + i)) + self.nominal))
+            for i, difference in enumerate(differences)
+        ]
+        return worst_of(parts)
 
 
 class Control(Protocol):
