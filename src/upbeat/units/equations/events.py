@@ -166,7 +166,7 @@ def _sending(
 # ----------------------------------------------------------------------------------------------------
 # Events of units given by equations: what makes them happen, and what they change and send.
 
-KEYS = ("when", "on", "then", "emit")
+KEYS = ("when", "on", "then", "emit", "rests", "slides")
 _EXAMPLE = '{ when = "h <= 0 and v < 0", then = { v = "-v" } }'
 
 

@@ -27,6 +27,7 @@ from upbeat.units.equations.arranging import (
 )
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.equations.events import reactions
+from upbeat.units.equations.holding import has_holding, with_holding
 from upbeat.units.equations.hybrid import HybridUnit
 from upbeat.units.equations.lowered import OdeTables, lower
 from upbeat.units.equations.rates import with_rates, with_states
@@ -294,6 +295,10 @@ class Ode(_Model):
             if is_empty(states):
                 complaints.add("states", "an ode needs at least one state; without any it is a function")
             equations = read_equations(complaints, sections)
+            if has_holding(equations):
+                spec = with_holding(equations, equations.to_spec(), complaints)
+                complaints.raise_if_any()
+                equations = read_equations(complaints, spec)
         else:
             _refuse(sections, complaints)
         with complaints.at("solver"):
