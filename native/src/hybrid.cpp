@@ -289,8 +289,8 @@ std::string Hybrid::endless() const {
   char text[160];
   std::snprintf(text, sizeof text, "more than 1,000 events on the way, the last at t = %.9g: ", state_[0]);
   return text + names +
-         ". A chain that does not end, such as a ball that bounces lower and lower, needs an end of its own: a condition "
-         "under which it comes to rest";
+         ". A chain that does not end, such as a ball that bounces lower and lower, needs an end of its own: rests = true "
+         "in that event (slides = true for a relay without hysteresis), or a condition under which it comes to rest";
 }
 
 upbeat_unit Hybrid::make(const HybridTables& tables, double start) {

@@ -136,7 +136,8 @@ BOTH = STOPS | {up.Ability.ROLLBACK}
 
 def test_a_second_stop_may_be_earlier_still(engine: str) -> None:
     """Asked for 0.1 it goes 0.05, asked for that 0.025, which it accepts: so all go 0.025."""
-    units = {"a": up.PythonUnit(Halving, PORTS, abilities=BOTH), "b": limited(9, rollback=False)}
+    halving = up.PythonUnit(Halving, PORTS, abilities=BOTH)
+    units = {"a": halving, "b": limited(9, rollback=False), "c": limited(9, rollback=True)}
     trace = up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(), engine=engine)
     expected, t = [0.0], 0.0
     for goal in (0.1, 0.2):
@@ -147,6 +148,14 @@ def test_a_second_stop_may_be_earlier_still(engine: str) -> None:
             t = goal if length == goal - t else t + length
             expected.append(t)
     np.testing.assert_allclose(trace.time, expected, rtol=1e-12)
+    np.testing.assert_allclose(trace["b.y"], trace.time, rtol=1e-12)
+
+
+def test_one_that_is_alone_does_not_repeat_what_it_did(engine: str) -> None:
+    """It is where it has stopped; the other one, which cannot be set back, follows."""
+    units = {"a": up.PythonUnit(Halving, PORTS, abilities=BOTH), "b": limited(9, rollback=False)}
+    trace = up.simulate(ring(units), pace=0.1, until=0.2, coupling=up.Negotiated(), engine=engine)
+    np.testing.assert_allclose(trace.time, [0.0, 0.05, 0.075, 0.1, 0.15, 0.175, 0.2], rtol=1e-12)
     np.testing.assert_allclose(trace["b.y"], trace.time, rtol=1e-12)
 
 

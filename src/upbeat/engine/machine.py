@@ -145,7 +145,8 @@ def chattering_text(
         f"{every:.3g} s{ratio}. What one of them changes brings the next (chattering). A relay needs a "
         "hysteresis, or a wider one. A body that comes to rest, like a ball, never gets there by shorter "
         "leaps, whatever the step: let the event itself end them, with a variable for a mode in which it "
-        f"rests below some speed ('A ball that comes to rest' in the documentation).{often}"
+        "rests below some speed. Events inside one unit of equations can do both by themselves, with rests = "
+        f"true and slides = true ('Rest and sliding' in the documentation).{often}"
     )
 
 

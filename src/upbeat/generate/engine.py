@@ -1,4 +1,5 @@
-"""The compiled engine: a program as C, compiled by the system's compiler, and run as the native core is run."""
+"""The compiled engine: a program as C, compiled by the system's compiler, and run as the native "
+"core is run."""
 
 from __future__ import annotations
 
@@ -338,8 +339,8 @@ class CompiledMachine:
         if self._calls.attached:
             name = self._tables.units[self._calls.attached[0]]
             raise InvalidInput(
-                f"the compiled engine cannot turn the state of '{name}' into bytes, because it is not printed: for "
-                "checkpoints, use --engine native."
+                f"the compiled engine cannot turn the state of '{name}' into bytes, because it is not "
+                "printed: for checkpoints, use --engine native."
             )
         if self._calls.packing is None:
             lacking = next(n for n, one in self._models.items() if Ability.SERIALISE not in one.abilities)
@@ -603,9 +604,10 @@ def _endless(calls: Calls, m: c_void_p, tables: OdeTables, unit: int, t: float) 
         if one.indicator >= 0 and due[one.indicator] and not due[list(plan.rivals[one.indicator])].any()
     ]
     return (
-        f"more than 1,000 events on the way, the last at t = {t:.9g}: {', '.join(happening)}. A chain that does not "
-        "end, such as a ball that bounces lower and lower, needs an end of its own: a condition under which it "
-        "comes to rest"
+        f"more than 1,000 events on the way, the last at t = {t:.9g}: {', '.join(happening)}. A chain "
+        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: "
+        "rests = true in that event (slides = true for a relay without hysteresis), or a condition "
+        "under which it comes to rest"
     )
 
 

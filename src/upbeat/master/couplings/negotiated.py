@@ -23,6 +23,7 @@ class Negotiated:
 
     Units that can be set back go first; the earliest stop among them becomes the end of the step, and they
     repeat it up to there, until none stops earlier still (at most `max_iterations` times, then the run ends).
+    One alone repeats nothing.
     Then comes a unit that may stop but cannot be set back: if it does, the others are set back once more and
     follow to its stop, and one that does not get there ends the run. Units that neither stop nor can be set
     back come last. No unit is ever left at another time than the rest: two units that may stop and cannot be
@@ -77,7 +78,8 @@ class Negotiated:
                 "A unit that stops earlier each time it is set back does not repeat what it did; raise "
                 "max_iterations if it gets there in the end.",
             )
-            step += [*agree, If(sooner, (again,))]
+            # a unit alone is where it has stopped, and has nobody to agree with
+            step += [*agree, *([If(sooner, (again,))] if len(back) > 1 else [])]
         if stopping:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]
             step += [

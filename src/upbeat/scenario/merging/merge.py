@@ -413,11 +413,16 @@ def _declared(
     return scope
 
 
-def _merged_event(event: EquationEvent, scope: _Scope) -> dict[str, Any]:
-    """An event in the names of the merged model."""
+def _merged_event(event: EquationEvent, scope: _Scope, sent: Mapping[str, str]) -> dict[str, Any]:
+    """An event in the names of the merged model. `sent`: what its event outputs are called there."""
     assert event.indicator is not None  # those that wait for events have been refused
     then = _assigned((scope.cells[cell], scope.read([value])[0]) for cell, value in event.then)
-    return {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
+    entry: dict[str, Any] = {"when": [show(z) for z in scope.read([event.indicator])], "then": then}
+    for one in event.emit:
+        plain = one.port.kind is Kind.BOOLEAN and one.port.size is None
+        cells = [show(cell) for cell in scope.read([one.present] if plain else one.cells)]
+        entry.setdefault("emit", {})[sent[one.port.name]] = cells if one.port.size is not None else cells[0]
+    return entry
 
 
 def _between(made: Merged, shared: SharedEvent, scopes: Mapping[str, _Scope]) -> None:
@@ -449,8 +454,12 @@ def _assigned(pairs: Iterable[tuple[Expr, Expr]]) -> dict[str, Any]:
 
 
 def _defined(made: Merged, unit: str, equations: Equations, scope: _Scope) -> None:
+    sent = {port.name: made.names.new(unit, port.name) for port in equations.sent}
+    for port in equations.sent:
+        made.outputs[sent[port.name]] = port_spec(port)
+        made.sources[unit, port.name] = sent[port.name]
     for event in equations.events:
-        made.events[made.names.new(unit, event.name)] = _merged_event(event, scope)
+        made.events[made.names.new(unit, event.name)] = _merged_event(event, scope, sent)
     for state in equations.states:
         port, cells = state.port, scope.read(state.derivative.cells)
         entry = {"der": [show(cell) for cell in cells] if port.size is not None else show(cells[0])}

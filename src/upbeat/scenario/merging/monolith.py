@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from upbeat.core.abilities import Model
 from upbeat.core.errors import Problems
 from upbeat.core.expr import Expr, Name, show, substitute
+from upbeat.core.ports import Causality
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import ScenarioOutput
 from upbeat.scenario.merging.merge import Merged, merged, open_loops, shared_events
@@ -90,10 +91,12 @@ def _flat(scenario: Scenario) -> Scenario:
 
 def _check(scenario: Scenario, units: Mapping[str, Model]) -> None:
     problems = Problems()
+    heard = {end for connection in scenario.connections for end in connection.sources}
     for name, model in units.items():
         path = name if scenario.origin is None else scenario.origin.paths.get(name, name)
         place = ("units", *path.split("."))
-        if any(port.event for port in model.ports):
+        events = [port for port in model.ports if port.event]
+        if any(port.causality is Causality.INPUT or (name, port.name) in heard for port in events):
             what = f"'{path}' deals in events, and a monolith is one system of equations between events"
             hint = "Leave the monolith out: scenarios with events are run as they are coupled."
             if name in scenario.added_units:

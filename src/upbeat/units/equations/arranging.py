@@ -122,6 +122,8 @@ def marked_choosing(before: Equations, made: Equations, by: str) -> Equations:
 
 COUNT = "events_inside"
 COUNTS = "count of events"
+SETTLING = "settling: "
+"""How the description of an event output begins that only events send which follow others at once."""
 
 
 def with_indicators(
@@ -133,7 +135,8 @@ def with_indicators(
 
     None if there are no such events, or they are given out already.
     """
-    foreign = {port.name for port in equations.sent if port.internal}  # what masters have made for themselves
+    # what masters have made for themselves, and what has nothing to look ahead for
+    foreign = {port.name for port in equations.sent if port.internal or port.description.startswith(SETTLING)}
     watched = [
         (event, event.indicator)
         for event in equations.events

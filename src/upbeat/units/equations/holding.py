@@ -1,21 +1,22 @@
 """Events that come in clusters: contacts that come to rest, and switches that slide.
 
-An event with ``rests = true`` is an impact: it turns the speed s of a gap g round, and after it the gap opens
+An event with ``rests = true`` is an impact: it turns the speed s of a gap round, and after it the gap opens
 more slowly than it closed. One with ``slides = true`` is a switch, with a partner that switches back on the
-other side of σ = 0. Both become ordinary equations and events here, so that engines, generated code and all
-who read equations know nothing of it.
+other side of σ = 0. Both become ordinary equations and events here, so that engines, generated code and
+whoever reads equations know nothing of it.
 
-Both hold a quantity q from then on, a contact its speed s, a switch its σ, by adding a multiple of a direction D to
-the derivatives of the states:
+Both hold a quantity q from then on, a contact its speed s, a switch its σ, by adding multiples of a
+direction D to the derivatives of the states:
 
     x' = f(x) + Σ m·D        with every m such that the q that are held do not change
 
-* For a contact, D is how the impact changes the states, per change of s: what the floor does in a blow, it does when it
-  presses, too. It is found by differentiating the change across s = 0, where it vanishes. D is scaled to s' = 1.
-* For a switch, D is the difference of the derivatives on both sides, and m the part of the other side (Filippov).
+* For a contact, D is how the impact changes the states, per change of s: what the floor does in a blow, it
+  does when it presses, too. The change vanishes where s = 0; D is its derivative across, scaled to s' = 1.
+* For a switch, D is the difference of the derivatives on both sides, and m the part of the other side
+  (Filippov).
 
-With others held, q' = β + S·m: Gaussian elimination of the other multipliers, in formulas, without pivots. A contact presses
-with m = -β/S. While that is positive the contact holds. A switch slides while m is between 0 and 1.
+With others held, q' = β + S·m: Gaussian elimination of the other multiples, in formulas, without pivots. A
+contact presses with m = -β/S, and rests while that is positive. A switch slides while m is between 0 and 1.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from upbeat.core.errors import ExpressionError
 from upbeat.core.expr import (
     ZERO,
     Apply,
@@ -48,7 +50,7 @@ from upbeat.core.expr import (
 from upbeat.core.expr.nodes import loose
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind
-from upbeat.units.equations.arranging import free_name
+from upbeat.units.equations.arranging import SETTLING, free_name
 from upbeat.units.equations.data import TIME, Equations, Output
 from upbeat.units.equations.events import EquationEvent
 from upbeat.units.shorthand import Complaints
@@ -57,6 +59,8 @@ NEGLIGIBLE = 1e-8
 """A contact rests when its next flight would take less of the first one that it remembers."""
 SHRINKING = 3
 """So many flights in a row have to be shorter than those before."""
+AT_ONCE = 1e-9
+"""A state from which both sides lead to a surface in less time, in seconds, lies on it."""
 LARGEST = 8
 """So many contacts and switches of a unit may hold at a time: their formulas grow with the third power."""
 
@@ -137,6 +141,7 @@ class _Held:
     slopes: dict[str, Expr]
     direction: dict[str, Expr]
     at: dict[str, Expr] = field(default_factory=dict)
+    since: str = ""
     beta: Expr = ZERO
     stiffness: Expr = ZERO
     multiple: Expr = ZERO
@@ -153,7 +158,7 @@ class _Contact(_Held):
 
 @dataclass
 class _Switch(_Held):
-    """Two events that switch `low` on below and `high` on above a surface. `room`: how far beyond m may go."""
+    """Two events: one sets `low` below a surface, one `high` above it. `room`: how far beyond m may go."""
 
     partner: EquationEvent | None = None
     low: dict[str, Expr] = field(default_factory=dict)
@@ -224,6 +229,8 @@ class _Writer:
 
     def contact(self, event: EquationEvent) -> _Contact:
         """The contact that an impact belongs to."""
+        if event.written["rests"] is not True:
+            raise _Refused(f"rests is true or false, not {event.written['rests']!r}")
         if event.indicator is None or not event.then:
             raise _Refused('an impact has a condition and a change: when = "h <= 0 and v < 0", then = …')
         parts = _parts(plain(event.indicator))
@@ -264,8 +271,14 @@ class _Writer:
         if len(parts) == 2 and names(parts[0]) & self.inputs:
             return parts[0], parts[1], ()
         shown = ", ".join(f"{show(part)}" for part in parts)
+        if any(names(part) & self.inputs for part in parts):
+            raise _Refused(
+                "its gap depends on an input, whose rate is not known here: give the speed as well, "
+                'when = "gap <= 0 and speed < 0", or bring what moves there into the unit '
+                f"(found: {shown})"
+            )
         raise _Refused(
-            "its condition is not that of a gap that closes: when = \"gap <= 0 and speed < 0\", where the "
+            'its condition is not that of a gap that closes: when = "gap <= 0 and speed < 0", where the '
             f"speed is the rate of the gap and depends on states (found: {shown})"
         )
 
@@ -284,12 +297,13 @@ class _Writer:
             for name, value in after.items():
                 if not abs(evaluate(value, point) - point[name]) < _ROUGH * scale:
                     raise _Refused(
-                        f"it changes '{name}' even where the gap does not close any more ({show(speed)} = 0): "
-                        "there is no state in which it could rest"
+                        f"it changes '{name}' even where the gap does not close any more "
+                        f"({show(speed)} = 0): there is no state in which it could rest"
                     )
             if not abs(evaluate(size, point)) > 1e-12:
                 raise _Refused(
-                    f"near rest it does not change {show(speed)}: write the impact without a threshold, as in "
+                    f"near rest it does not change {show(speed)}: write the impact without a "
+                    "threshold, as in "
                     '"-0.7*v"'
                 )
 
@@ -309,11 +323,16 @@ class _Writer:
         partner = next((e for e in self.events.values() if self._opposite(e, event, sigma)), None)
         if partner is None:
             raise _Refused(
-                f"no other event of this unit happens where {show(sigma)} >= 0 and switches back: a relay without "
-                "hysteresis has two events with one threshold, when = \"x <= 0\" and when = \"x >= 0\""
+                f"no other event of this unit happens where {show(sigma)} >= 0 and switches back: a "
+                "relay without "
+                'hysteresis has two events with one threshold, when = "x <= 0" and when = "x >= 0"'
             )
         low, high = (
-            {name: value for name, value in e.then if name in self.variables and names(value) <= self.parameters}
+            {
+                name: value
+                for name, value in e.then
+                if name in self.variables and names(value) <= self.parameters
+            }
             for e in (event, partner)
         )
         both = low.keys() & high.keys()
@@ -323,36 +342,61 @@ class _Writer:
                 raise _Refused(f"'{e.name}' makes states jump: what jumps does not slide")
         direction = {}
         for name, rate in self.rates.items():
-            change = self._constant(_minus(substitute(rate, high), substitute(rate, low)))
-            if change != ZERO and names(rate) & both:
+            change = self._change(rate, low, high)
+            if change != ZERO:
                 direction[name] = change
         if not direction:
             raise _Refused(
-                f"no derivative depends on a variable that '{event.name}' and '{partner.name}' both set to values "
-                "of their own"
+                f"no derivative depends on a variable that '{event.name}' and '{partner.name}' both "
+                "set to values of their own"
             )
         if names(sigma) & self.inputs:
             raise _Refused(
-                f"{show(sigma)} depends on an input, whose rate is not known here. Bring what moves there into "
-                "the unit, as states or as an expression of the time"
+                f"{show(sigma)} depends on an input, whose rate is not known here. Bring what moves "
+                "there into the unit, as states or as an expression of the time"
             )
         flag = free_name(f"{event.name}_sliding", self.taken)
         rate = time_derivative(sigma, self.rates)
         room = self._room(event, partner)
         return _Switch(
-            event, flag, sigma, rate, self._slopes(sigma), direction, low, partner=partner, low=low, high=high, room=room
+            event,
+            flag,
+            sigma,
+            rate,
+            self._slopes(sigma),
+            direction,
+            low,
+            partner=partner,
+            low=low,
+            high=high,
+            room=room,
         )
+
+    def _change(self, expr: Expr, low: Mapping[str, Expr], high: Mapping[str, Expr]) -> Expr:
+        """How much larger an expression is on the high side of a switch."""
+        if not names(expr) & low.keys():
+            return ZERO
+        slopes = {name: differentiate(expr, name) for name in low}
+        if any(names(slope) & low.keys() for slope in slopes.values()):
+            return self._constant(_minus(substitute(expr, high), substitute(expr, low)))
+        # linear in what is switched: what else there is cancels
+        return self._constant(_sum(_times(slope, _minus(high[n], low[n])) for n, slope in slopes.items()))
 
     def _room(self, *events: EquationEvent) -> Expr:
         given = [e.written["slides"] for e in events if e.written.get("slides") not in (None, True, False)]
         if not given:
             return ZERO
-        ratio = parse(str(given[0]))
-        if unknown := names(ratio) - self.parameters:
-            raise _Refused(
-                f"slides is true, or how many times more than the switched values it can hold, a number or an "
-                f"expression of parameters: {', '.join(sorted(unknown))} is none"
-            )
+        what = (
+            "slides is true, or how many times more than the switched values it can hold: a number "
+            "from 1 on, or an "
+            f'expression of parameters such as "rest/motion", not {given[0]!r}'
+        )
+        try:
+            ratio = parse(str(given[0]))
+        except ExpressionError as error:
+            raise _Refused(what) from error
+        if names(ratio) - self.parameters or not evaluate(ratio, self._point()) >= 1.0:
+            raise _Refused(what)
         return apply(Op.MUL, Number(0.5), apply(Op.SUB, ratio, Number(1.0)))
 
     def _opposite(self, other: EquationEvent, event: EquationEvent, sigma: Expr) -> bool:
@@ -379,7 +423,10 @@ class _Writer:
         """How fast each quantity changes by the multiple of each."""
         return [
             [
-                self.local(f"{one.event.name}_by_{other.event.name}", self._constant(_dot(one.slopes, other.direction)))
+                self.local(
+                    f"{one.event.name}_by_{other.event.name}",
+                    self._constant(_dot(one.slopes, other.direction)),
+                )
                 for other in self.held
             ]
             for one in self.held
@@ -388,8 +435,8 @@ class _Writer:
     def eliminated(
         self, number: int, active: Mapping[int, Expr], loads: Mapping[int, Expr], what: str
     ) -> tuple[Expr, Expr, dict[int, Expr]]:
-        """With the `active` others held, what is left of `loads` and of the own coupling of a quantity; and, by each
-        of the others, its multiple per multiple of this one (negative)."""
+        """With the `active` others held, what is left of `loads` and of the own coupling of a quantity; and
+        of each of the others the multiple that goes with one of this (with the other sign)."""
         coupled = self._coupled(number, active)
         matrix = self.matrix
         flags = {j: active[j] for j in coupled}
@@ -445,7 +492,9 @@ class _Writer:
     def write(self) -> dict[str, Any]:
         """The table of the model that holds what it can."""
         if len(self.held) > LARGEST:
-            raise _Refused(f"at most {LARGEST} contacts and switches of one unit can be held, not {len(self.held)}")
+            raise _Refused(
+                f"at most {LARGEST} contacts and switches of one unit can be held, not {len(self.held)}"
+            )
         self.matrix = self.couplings()
         self.count = free_name("held", self.taken)
         self.spec["variables"][self.count] = {"start": 0, "kind": "integer"}
@@ -453,12 +502,22 @@ class _Writer:
         for number, one in enumerate(self.held):
             self.spec["variables"][one.flag] = {"start": False, "kind": "boolean"}
             self.spec["outputs"][one.flag] = {"value": one.flag, "kind": "boolean"}
+            one.since = free_name(f"{one.flag}_since", self.taken)
+            self.spec["variables"][one.since] = 0.0
+            self.spec["outputs"][one.since] = one.since
             loads = {j: substitute(other.rate, one.at) for j, other in enumerate(self.held)}
-            loads = {j: self.local(f"{one.event.name}_rate", load) for j, load in loads.items() if self._near(number, j)}
+            loads = {
+                j: self.local(f"{one.event.name}_rate", load)
+                for j, load in loads.items()
+                if self._near(number, j)
+            }
             beta, rest, _ = self.eliminated(number, self._flags(number), loads, "part")
             one.beta = self.local(f"{one.event.name}_free", beta)
             one.stiffness = self.local(f"{one.event.name}_yield", rest)
-            one.multiple = self.local(f"{one.event.name}_push", _over(_made(Op.NEG, one.beta), one.stiffness))
+            push = _over(_made(Op.NEG, one.beta), one.stiffness)
+            if not isinstance(one.stiffness, Number):  # where nothing gives way, nothing can be held
+                push = _if(apply(Op.EQ, one.stiffness, ZERO), ZERO, push)
+            one.multiple = self.local(f"{one.event.name}_push", push)
         self._write_states()
         self._write_outputs()
         for number, one in enumerate(self.held):
@@ -476,15 +535,18 @@ class _Writer:
         for one in self.held:
             switched = set(one.low) if isinstance(one, _Switch) else set()
             for other in self.held:
-                used = {n for part in (*other.direction.values(), *other.slopes.values()) for n in names(part)}
+                used = {
+                    n for part in (*other.direction.values(), *other.slopes.values()) for n in names(part)
+                }
                 if other is not one and used & switched:
                     raise _Refused(
-                        f"'{one.event.name}' and '{other.event.name}' depend on each other by more than a sum: only one "
-                        "of them can be held"
+                        f"'{one.event.name}' and '{other.event.name}' depend on each other by more "
+                        "than a sum: only one of them can be held"
                     )
                 if isinstance(other, _Contact) and (names(other.q) & switched):
                     raise _Refused(
-                        f"'{one.event.name}' switches the speed of the gap of '{other.event.name}', not its acceleration"
+                        f"'{one.event.name}' switches the speed of the gap of '{other.event.name}', "
+                        "not its acceleration"
                     )
         for one in self.held:
             if isinstance(one, _Contact):
@@ -494,8 +556,8 @@ class _Writer:
                     points = [self._point() for _ in range(_TRIALS)] if found != ZERO else []
                     if any(abs(evaluate(found, p)) > _ROUGH for p in points):
                         raise _Refused(
-                            f"'{other.event.name}' acts on the speed of the gap of '{one.event.name}' at once, not on its "
-                            "acceleration"
+                            f"'{other.event.name}' acts on the speed of the gap of '{one.event.name}' "
+                            "at once, not on its acceleration"
                         )
 
     def _pushes(self, cell: str) -> Expr:
@@ -522,8 +584,8 @@ class _Writer:
             self.spec["states"][state.port.name] = entry
 
     def _write_outputs(self) -> None:
-        """Outputs that are the rate of a state are that of the state as it is held, and those that depend on a switch
-        are in between while it slides."""
+        """Outputs that are the rate of a state are that of the state as it is held, and those that depend on
+        a switch are in between while it slides."""
         outputs = self.equations.outputs
         rates = {o.port.derivative: o for o in outputs if o.port.derivative is not None}
         for output in outputs:
@@ -531,12 +593,14 @@ class _Writer:
             for place, cell in enumerate(cells):
                 shown = rates.get(output.port.name)
                 state = shown.definition.cells[place] if shown is not None else None
-                pushes = self._pushes(state.id) if isinstance(state, Name) and state.id in self.rates else ZERO
+                pushes = (
+                    self._pushes(state.id) if isinstance(state, Name) and state.id in self.rates else ZERO
+                )
                 if pushes == ZERO and output.port.kind is Kind.REAL:
                     whole = self.equations.written_out(cell)
                     for one in self.held:
                         if isinstance(one, _Switch) and names(whole) & one.low.keys():
-                            change = _minus(substitute(whole, one.high), substitute(whole, one.low))
+                            change = self._change(whole, one.low, one.high)
                             pushes = _plus(pushes, _if(Name(one.flag), _times(one.multiple, change)))
                 if pushes != ZERO:
                     cells[place] = apply(Op.ADD, cell, pushes)
@@ -570,18 +634,30 @@ class _Writer:
     def _grouped(self, then: Mapping[str, Expr | str]) -> dict[str, Any]:
         """New values by cell, as they are written: of an array, a list of them."""
         text = {name: value if isinstance(value, str) else show(value) for name, value in then.items()}
-        ports = (*self.equations.parameters, *self.equations.variables, *(s.port for s in self.equations.states))
+        ports = (
+            *self.equations.parameters,
+            *self.equations.variables,
+            *(s.port for s in self.equations.states),
+        )
         for port in ports:
             cells = cell_names(port.name, port.size)
             if port.size is not None and text.keys() & set(cells):
                 text[port.name] = [text.pop(cell, cell) for cell in cells]  # type: ignore[assignment]
         return text
 
-    def _told(self, port: str, reasons: Sequence[str]) -> str:
+    def _told(self, port: str, about: str, reasons: Sequence[str]) -> str:
         """An event output that carries one of these reasons."""
         made = free_name(port, self.taken)
-        self.spec["outputs"][made] = {"event": True, "items": list(reasons)}
+        self.spec["outputs"][made] = {"event": True, "items": list(reasons), "description": about}
         return made
+
+    def _change_of(self, one: _Held, holds: bool) -> dict[str, Expr | str]:
+        """What an event writes at which a quantity begins to be held, or is held no more."""
+        return {
+            one.flag: "true" if holds else "false",
+            one.since: TIME,
+            self.count: f"{self.count} {'+' if holds else '-'} 1",
+        }
 
     def _pushed(self, number: int, amount: Expr, active: Mapping[int, Expr], label: str) -> dict[str, Expr]:
         """The states after a blow that changes a quantity by `amount` while others stay as they are."""
@@ -597,7 +673,8 @@ class _Writer:
     def _write_contact(self, number: int, one: _Contact) -> None:
         event, flag = one.event, Name(one.flag)
         before, last, gap, first, close = (
-            free_name(f"{event.name}_{word}", self.taken) for word in ("flights", "last", "flight", "longest", "fades")
+            free_name(f"{event.name}_{word}", self.taken)
+            for word in ("flights", "last", "flight", "longest", "fades")
         )
         variables = self.spec["variables"]
         variables[before] = {"start": 0, "kind": "integer"}
@@ -608,14 +685,14 @@ class _Writer:
         after = substitute(one.q, one.after)
         flight = Name(TIME) - Name(last)
         shrinks = all_of([Name(before) >= 2.0, flight < Name(gap)])
-        then: dict[str, Expr | str] = {
-            name: value for name, value in event.then if name not in self.rates
-        }
-        contacts = {j for j, other in enumerate(self.held) if isinstance(other, _Contact) and j != number}
+        then: dict[str, Expr | str] = {name: value for name, value in event.then if name not in self.rates}
+        near = [j for j in range(len(self.held)) if j != number and self._near(number, j)]
+        resting = {j: Name(self.held[j].flag) for j in near if isinstance(self.held[j], _Contact)}
+        # what rests is held, through all that rests on it; what would have to be pulled for that, opens
+        _, _, shares = self.eliminated(number, resting, {}, "share")
         pressed = {
-            j: all_of([Name(self.held[j].flag), self.matrix[j][number] < 0.0])
-            for j in contacts
-            if self._near(number, j)
+            j: all_of([flag_, self.local(f"{event.name}_share", shares.get(j, ZERO)) <= 0.0])
+            for j, flag_ in resting.items()
         }
         own: dict[str, Expr] = dict(one.after)
         if pressed:
@@ -625,12 +702,14 @@ class _Writer:
                 own[cell] = _if(holding, moved.get(cell, Name(cell)), own.get(cell, Name(cell)))
         then |= own
         opened = []
-        for j, other in enumerate(self.held):
-            if j == number or self.matrix[j][number] == ZERO:
-                continue
-            keeps = pressed.get(j, ZERO)
-            then[other.flag] = _both(Name(other.flag), keeps) if keeps != ZERO else "false"
-            opened.append(_if(_both(Name(other.flag), _not(keeps)), Number(1.0)))
+        for j in near:
+            other = self.held[j]
+            opens: Expr = Name(other.flag)
+            if j in pressed:
+                opens = _both(opens, _not(pressed[j]))
+            then[other.flag] = _both(Name(other.flag), _not(opens))
+            then[other.since] = _if(opens, Name(TIME), Name(other.since))
+            opened.append(_if(opens, Number(1.0)))
         if opened:
             then[self.count] = Name(self.count) - _sum(opened)
         fades = all_of(
@@ -638,7 +717,8 @@ class _Writer:
                 Name(before) >= float(SHRINKING),
                 shrinks,
                 one.multiple > 0.0,
-                apply(Op.MUL, Number(2.0), after) < apply(Op.MUL, Number(NEGLIGIBLE), Name(first) * one.multiple),
+                apply(Op.MUL, Number(2.0), after)
+                < apply(Op.MUL, Number(NEGLIGIBLE), Name(first) * one.multiple),
             ]
         )
         then |= {
@@ -654,13 +734,15 @@ class _Writer:
         )
         # rest, and its end
         plastic = self._pushed(number, _made(Op.NEG, one.q), self._flags(number), "stop")
-        rests, lifts = self._told(f"{event.name}_rests", (SHORTER, STAYED)), self._told(f"{event.name}_lifts", (LIFTED,))
+        about = f"{SETTLING}'{event.name}' comes to rest"
+        rests = self._told(f"{event.name}_rests", about, (SHORTER, STAYED))
+        lifts = self._told(f"{event.name}_lifts", f"'{event.name}' rests no more", (LIFTED,))
         touching = all_of([one.gap <= 0.0, one.q <= 0.0, *(guard <= 0.0 for guard in one.guards)])
         when = all_of([_not(flag), one.multiple > 0.0, any_of([Name(close), touching])])
         self._put(
             free_name(f"{event.name}_comes_to_rest", self.taken),
             show(when),
-            {one.flag: "true", close: "false", before: "0", self.count: f"{self.count} + 1", **plastic},
+            {**self._change_of(one, True), close: "false", before: "0", **plastic},
             {rests: show(_if(Name(close), ZERO, Number(1.0)))},
         )
         # what numerical drift has left of the speed goes, so that a contact that opens does not close first
@@ -668,7 +750,7 @@ class _Writer:
         self._put(
             free_name(f"{event.name}_lifts_off", self.taken),
             show(all_of([flag, one.multiple <= 0.0])),
-            {one.flag: "false", self.count: f"{self.count} - 1", **free},
+            {**self._change_of(one, False), **free},
             {lifts: LIFTED},
         )
 
@@ -678,26 +760,29 @@ class _Writer:
         ready = free_name(f"{event.name}_ready", self.taken)
         self.spec["variables"][ready] = {"start": False, "kind": "boolean"}
         inside = apply(Op.MIN, one.multiple + one.room, 1.0 + one.room - one.multiple)
-        leads_back = all_of([one.stiffness < 0.0, inside > 0.0])
-        for which in (event, one.partner):
+        near = apply(Op.ABS, one.q) < apply(Op.MUL, Number(-AT_ONCE), one.stiffness)
+        low = one.multiple < 0.5
+        sides = {name: _if(low, one.low[name], one.high[name]) for name in one.low}
+        for which, own in ((event, one.low), (one.partner, one.high)):
             assert which.indicator is not None
             then: dict[str, Expr | str] = dict(which.then)
-            then[ready] = leads_back
+            # on the surface both conditions hold: it goes where the derivatives lead
+            then |= {name: _if(near, sides[name], own[name]) for name in own}
+            then[ready] = _both(near, inside > 0.0)
             when = [which.indicator, apply(Op.SUB, flag, Number(0.5))]
             self._put(which.name, when, then, which.written.get("emit"))
-        slides, leaves = self._told(f"{event.name}_slides", (BOTH,)), self._told(f"{event.name}_leaves", (LEFT,))
+        slides = self._told(f"{event.name}_slides", f"{SETTLING}'{event.name}' starts to slide", (BOTH,))
+        leaves = self._told(f"{event.name}_leaves", f"'{event.name}' slides no more", (LEFT,))
         self._put(
             free_name(f"{event.name}_starts_to_slide", self.taken),
             show(all_of([Name(ready), _not(flag)])),
-            {one.flag: "true", ready: "false", self.count: f"{self.count} + 1", **one.low},
+            {**self._change_of(one, True), ready: "false", **one.low},
             {slides: BOTH},
         )
-        low = one.multiple < 0.5
-        sides = {name: _if(low, one.low[name], one.high[name]) for name in one.low}
         self._put(
             free_name(f"{event.name}_stops_sliding", self.taken),
             show(all_of([flag, inside <= 0.0])),
-            {one.flag: "false", self.count: f"{self.count} - 1", **sides},
+            {**self._change_of(one, False), **sides},
             {leaves: LEFT},
         )
 
@@ -713,10 +798,8 @@ def _parts(indicator: Expr) -> list[Expr]:
     return [indicator]
 
 
-def with_holding(
-    equations: Equations, spec: Mapping[str, Any], complaints: Complaints
-) -> dict[str, Any]:
-    """The table of a model, `spec`, whose contacts come to rest and whose switches slide, where events ask for it."""
+def with_holding(equations: Equations, spec: Mapping[str, Any], complaints: Complaints) -> dict[str, Any]:
+    """The table of a model, `spec`, whose contacts come to rest and whose switches slide where events ask."""
     writer = _Writer(equations, {**spec})
     partners: set[str] = set()
     readers: dict[str, Callable[[EquationEvent], _Held]] = {"rests": writer.contact, "slides": writer.switch}

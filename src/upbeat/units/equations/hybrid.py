@@ -217,7 +217,8 @@ class HybridUnit(SolvedUnit):
         names = ", ".join(f"'{event.name}'" for event in self._firing)
         return (
             f"more than {MAX_EVENTS:,} events on the way, the last at t = {self.time:.9g}: {names}. A chain "
-            "that does not end, such as a ball that bounces lower and lower, needs an end of its own: a "
+            "that does not end, such as a ball that bounces lower and lower, needs an end of its "
+            "own: rests = true in that event (slides = true for a relay without hysteresis), or a "
             "condition under which it comes to rest"
         )
 
