@@ -566,6 +566,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     options = parser.parse_args()
+    if options.json:
+        sys.stdout = sys.stderr  # people may read along
     systems = []
     print(f"{'system':32}{'error':>10}{'log late by':>13}  log")
     for name, made in PROBLEMS.items():
@@ -602,11 +604,10 @@ def main() -> int:
     for miss in misses:
         print("missed:", miss)
     if options.json:
-        print(
-            json.dumps(
-                {"systems": systems, "cradle": cradles, "rows": rows, "asked": ASKED, "known_misses": misses}
-            )
-        )
+        result = {
+            "systems": systems, "cradle": cradles, "rows": rows, "asked": ASKED, "known_misses": misses
+        }  # fmt: skip
+        print(json.dumps(result), file=sys.__stdout__)
     return 0
 
 
