@@ -1,5 +1,4 @@
-"""The compiled engine: a program as C, compiled by the system's compiler, and run as the native "
-"core is run."""
+"""The compiled engine: a program as C, compiled by the system's compiler, and run as the native core is run."""
 
 from __future__ import annotations
 
@@ -339,8 +338,8 @@ class CompiledMachine:
         if self._calls.attached:
             name = self._tables.units[self._calls.attached[0]]
             raise InvalidInput(
-                f"the compiled engine cannot turn the state of '{name}' into bytes, because it is not "
-                "printed: for checkpoints, use --engine native."
+                f"the compiled engine cannot turn the state of '{name}' into bytes, because it is not printed: for "
+                "checkpoints, use --engine native."
             )
         if self._calls.packing is None:
             lacking = next(n for n, one in self._models.items() if Ability.SERIALISE not in one.abilities)
