@@ -24,6 +24,7 @@ import upbeat as up
 from upbeat.explore.devices import Compiled, Gpu, neighbours, source_of
 from upbeat.explore.outputs import formula
 from upbeat.explore.work import Group, Work
+from upbeat.generate import ensemble as generated
 from upbeat.generate.ensemble import EnsembleSource
 
 HERE = Path(__file__).parent
@@ -81,6 +82,15 @@ def all_cores(group: Group, table: np.ndarray, cores: int) -> tuple[float, Any]:
     began = time.perf_counter()
     told = compiled.start(np.ascontiguousarray(table))()
     return table.shape[1] / (time.perf_counter() - began), told
+
+
+def one_by_one(group: Group, table: np.ndarray, cores: int) -> float:
+    """The same without lanes: each core makes one run after the other."""
+    lanes, generated.LANES = generated.LANES, 0
+    try:
+        return all_cores(group, table, cores)[0]
+    finally:
+        generated.LANES = lanes
 
 
 def apart(one: Any, other: Any) -> dict[str, Any]:
@@ -216,7 +226,8 @@ def main() -> None:
     wide = far(4000 * cores)
     told["one_core_runs_per_s"], native = one_core(published, wide[:, :400])
     rate, compiled = all_cores(published, wide, cores)
-    told["all_cores_compiled_runs_per_s"] = rate
+    told["cpu_simd_runs_per_s"] = rate
+    told["one_by_one_runs_per_s"] = one_by_one(published, wide[:, : 1000 * cores], cores)
     told["compiled_equals_native"] = bool(
         np.array_equal(compiled.statistics[:400], native.statistics, equal_nan=True)
         and np.array_equal(compiled.totals[:400], native.totals)
@@ -230,10 +241,6 @@ def main() -> None:
             times = told["hermite_times_longer_than_by_hand"]
             misses.append(f"the best method takes {times:.1f} times as long as by hand, asked 4")
     larger(not options.without_gpu, told, cores)
-    told["cpu_simd_runs_per_s"] = None
-    misses.append(
-        "no SIMD over runs: all cores make them one after the other (all_cores_compiled_runs_per_s)"
-    )
     told["known_misses"] = misses
     for name, value in told.items():
         print(f"{name:40} {value}")

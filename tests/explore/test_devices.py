@@ -17,7 +17,7 @@ from upbeat.engine.native import machine as native
 from upbeat.explore import devices
 from upbeat.explore.devices import Compiled, OnDevice, neighbours, source_of
 from upbeat.explore.outputs import formula
-from upbeat.explore.work import Group, Work
+from upbeat.explore.work import Group, Status, Work
 
 pytestmark = [
     pytest.mark.skipif(not native.available(), reason="the native engine is not built"),
@@ -90,6 +90,55 @@ def test_the_kernel_for_a_gpu_gives_the_same_to_rounding(pace: Any, tmp_path: Pa
     assert found.events.tolist() == wanted.events.tolist()
     np.testing.assert_allclose(found.outputs, wanted.outputs, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.samples, wanted.samples, rtol=1e-7, atol=1e-9)
+
+
+SIDE_BY_SIDE: dict[str, Any] = {
+    "jacobi": {"step": 0.1},
+    "lines": {"step": 0.1, "inputs": "linear"},
+    "polynomials": {"step": 0.1, "inputs": up.Hermite(2)},
+    "straight": {"step": 0.1, "inputs": up.Taylor(1)},
+    "gauss_seidel": {"step": 0.1, "coupling": up.GaussSeidel()},
+    "iterated": {"step": 0.1, "coupling": up.Iterated()},
+    "multi_rate": {"step": 0.1, "coupling": up.MultiRate({"a": 4})},
+    "error_control": {"pace": up.ErrorControl(0.05)},  # steps of their own, some of them sent back
+}
+
+
+@pytest.mark.parametrize("settings", SIDE_BY_SIDE.values(), ids=SIDE_BY_SIDE)
+@pytest.mark.parametrize("count", [1, 21])
+def test_runs_side_by_side_have_the_bits_of_the_core(settings: Any, count: int) -> None:
+    """Several runs at a time: units with other steps and solvers, sines, branches, and runs that fail."""
+    a = up.Ode(
+        {"x": "v", "v": "-k*x - 0.2*v + u + (0.5 if x > 0.3 else sin(x))"},
+        start={"x": 1.0},
+        inputs=["u"],
+        outputs={"x": "x", "v": "v"},
+        parameters={"k": 2.0},
+        solver=up.RK4(steps=3),
+    )
+    b = up.Ode({"y": "u - y + g*y*y"}, inputs=["u"], parameters={"g": 0.0}, solver=up.Euler(steps=2))
+    c = up.Ode({"z": "u - z"}, inputs=["u"], solver=up.RK4(step=0.03))
+    wires = {"b.u": "a.x", "c.u": "b.y", "a.u": "c.z"}
+    made = up.experiment(up.Scenario({"a": a, "b": b, "c": c}, wires), until=3.0, **settings)
+    outputs = {"end": formula("final(a.v)"), "all": formula("integral(b.y)"), "most": formula("maximum(c.z)")}
+    samples = {"a.k": (1.0, 2.0), "a.x": (1.0, 1.5), "b.g": (0.0, 0.1)}
+    random = np.random.default_rng(5)
+    columns = {
+        "a.k": random.uniform(0.5, 5.0, count),
+        "a.x": random.uniform(-2.0, 2.0, count),
+        "b.g": np.where(np.arange(count) % 7 == 3, 1e200, 0.01),  # these are lost on the way
+    }
+    work = Work(made, samples, outputs, {}, ("a.x",), tuple(np.linspace(0.0, 3.0, 5).tolist()))
+    group = Group(work, {})
+    assert group.in_core
+    assert "_in_lanes(units" in source_of(group, "c").text
+    assert "_in_lanes" not in source_of(group, "cuda").text
+    wanted = group.run(columns)
+    found = next(OnDevice(work, "compiled", workers=1).do(work, iter([job(columns)])))[1]
+    assert same(found, wanted)
+    assert found.reasons == wanted.reasons
+    assert (wanted.status[3::7] == Status.FAILED).all()
+    assert (wanted.status == Status.DONE).any()
 
 
 def test_a_study_by_generated_code_is_the_same_study() -> None:

@@ -8,7 +8,7 @@ indexed by what is not known, and numbers that do not vary are written into the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from upbeat.engine.native.lower import Code
 from upbeat.engine.plan import Plan
 from upbeat.generate.printing import Dialect, array, block, literal
 from upbeat.generate.program import KIND_OF, Context, Printer, Telling, entered
-from upbeat.generate.units import DiscreteType, function, number_of, stored
+from upbeat.generate.units import DiscreteType, OdeType, function, number_of, stored
 from upbeat.master.computations import Fall
 from upbeat.master.paces.watching import allowance
 from upbeat.master.program import Computation
@@ -29,6 +29,10 @@ from upbeat.scenario.merging.inline import path_of
 Target = Literal["cuda", "c"]
 NAME = "upbeat_run"
 
+LANES = 8
+"""Runs that a processor makes side by side: as many numbers as its widest registers have."""
+_KEPT = "(limit|whole|due|event|rejected|until|which)"
+"""The variables of a step that it needs after its units have advanced."""
 _LONGEST = 12_000
 """More lines than these are compiled for a GPU in many minutes, and run there no quicker than on a CPU."""
 _WITHOUT_LEFT = (What.INITIAL, What.FINAL)
@@ -208,10 +212,172 @@ class EnsemblePrinter(Printer):
             ]
         return ["{", *block(lines), "}"]
 
+    # Lanes: several runs of a processor side by side. Each goes on by itself until one of its units is to advance, and
+    # waits there; when most of them wait for the same unit, its equations are solved for all of them at once. To wait, a
+    # block and a step return, and are entered again where they were: their variables are those of the instance.
+
+    def _rows(self, at: int, end: int) -> Iterator[str]:
+        self._depth += 1
+        yield from super()._rows(at, end)
+        self._depth -= 1
+
+    def _block(self, name: str, number: int) -> str:
+        assert self.tables.pace is not None
+        # Only in the blocks of a step, and there not within loops, whose counters would be lost.
+        self._stepping = bool(self.shared.lanes) and number in self.tables.pace[2]
+        before = len(self.waits)
+        text = super()._block(name, number)
+        self._stepping = False
+        if len(self.waits) == before:
+            return text
+        head = "  cell *const c = m->c;\n"
+        begin = text.index(head) + len(head)
+        end = text.rindex("  return 0;")
+        return f"{text[:begin]}  switch (m->place) {{\n  case 0:;\n{text[begin:end]}  }}\n{text[end:]}"
+
+    def _advanced(self, at: int, row: list[Any], where: str) -> list[str]:
+        lines = super()._advanced(at, row, where)
+        kind = self.of_unit[row[1]]
+        if not (self._stepping and self._depth == 1 and isinstance(kind, OdeType) and kind.in_lanes):
+            return lines
+        if self._in_loop[0] >= 0:
+            return lines
+        self.waits.append((kind.name, self.member(row[1]), row[3]))
+        place = len(self.waits)
+        return [f"m->place = {place};", "return WAITS;", f"case {place}:;", *lines]
+
+    def _loop(self) -> str:
+        """That of any program; of runs that wait, a step keeps its variables in the instance."""
+        text = super()._loop()
+        assert self.tables.pace is not None
+        if not self.waits:
+            return text
+        begin = text.index("static int @_step(")
+        step = text[begin:]
+        step = re.sub(
+            rf"^( *)(?:const )?(?:real|int|int32_t|int64_t) (?={_KEPT} =)", r"\1", step, flags=re.MULTILINE
+        )
+        step = re.sub(rf"^ *(?:real|int32_t) {_KEPT};\n", "", step, flags=re.MULTILINE)
+        step = re.sub(rf"(?<![\w.>]){_KEPT}\b", r"m->way_\1", step)
+        head, body = step.split("{\n", 1)
+        head = head.replace("m->way_limit", "limit")
+        following = f"    c[{self.tables.next}].r = m->way_until;\n"
+        called = "m->entered = 1;\n    m->place = 0;\n  case 1:;\n"
+        body = body.replace(following, following + "    " + called, 1)
+        number = self.tables.pace[2][0]
+        body = body.replace(
+            f"if (@_block{number}(m)) return 1;",
+            f"const int left = @_block{number}(m);\n    if (left) return left;",
+            1,
+        )
+        first, rest = body.split("\n", 1)
+        begun = "  switch (m->entered) {\n  case 0:;\n  m->way_limit = limit;\n"
+        end = rest.rindex("  return 0;")
+        body = f"{first}\n{begun}{rest[:end]}  }}\n  m->entered = 0;\n{rest[end:]}"
+        return f"{text[:begin]}{head}{{\n{body}"
+
+    def _struct(self) -> str:
+        text = super()._struct()
+        if not self.shared.lanes:
+            return text
+        lines = [
+            "int entered, place; /* where a step and its block go on */",
+            "real way_limit, way_whole, way_due, way_until, reached;",
+            "int way_event;",
+            "int32_t way_which;",
+            "int64_t way_rejected;",
+        ]
+        return text.replace("upbeat_error error;", "\n  ".join(["upbeat_error error;", *lines]), 1)
+
+    def _side_by_side(self, span: Span, watching: Watching, begin: list[str], end: list[str]) -> str:
+        """The runs of a range, as many at a time as there are lanes."""
+        assert self.tables.pace is not None
+        now, stop = f"m->c[{self.tables.now}].r", literal(span.stop)
+        go = [
+            "for (;;) {",
+            "  if (!m->entered) {",
+            f"    if (@_commit(m, m->reached, m->reached >= {stop})) return 1;",
+            f"    if (!({now} < {stop})) return 0;",
+            "  }",
+            f"  const int left = @_step(m, {now}, {stop}, &m->reached);",
+            "  if (left) return left;",
+            "}",
+        ]
+        cases = []
+        for number, (kind, member, until) in enumerate(self.waits, 1):
+            cases += [
+                f"case {number}: {{",
+                f"  {kind} *units[LANES];",
+                f"  for (int k = 0; k < count; ++k) {{ units[k] = &all[chosen[k]].{member}; tos[k] = all[chosen[k]].c[{until}].r; }}",
+                f"  {kind}_in_lanes(units, tos, count);",
+                "  break;",
+                "}",
+            ]
+        most = len(self.waits)
+        body = [
+            "@ *const all = (@ *)malloc(LANES * sizeof(@));",
+            "int at[LANES], chosen[LANES];",
+            "real tos[LANES];",
+            "for (int l = 0; l < LANES; ++l) at[l] = -1;",
+            "for (;;) {",
+            "  /* whoever has nothing to do takes the next run, up to where its first unit is to advance */",
+            f"  int waiting[{most + 1}] = {{0}}, most = 0;",
+            "  for (int l = 0; l < LANES; ++l) {",
+            "    while (at[l] < 0 && first < last) {",
+            "      at[l] = @_begun(all + l, first++, PASSED) ? 1 : @_go(all + l);",
+            "      if (at[l] != WAITS) at[l] = @_ended(all + l, at[l], PASSED);",
+            "    }",
+            "    if (at[l] >= 0 && ++waiting[all[l].place] > waiting[most]) most = all[l].place;",
+            "  }",
+            "  if (most == 0) break;",
+            "  int count = 0;",
+            "  for (int l = 0; l < LANES; ++l) if (at[l] >= 0 && all[l].place == most) chosen[count++] = l;",
+            "  switch (most) {",
+            *block(cases),
+            "  }",
+            "  for (int k = 0; k < count; ++k) {",
+            "    const int l = chosen[k];",
+            "    at[l] = @_go(all + l);",
+            "    if (at[l] != WAITS) at[l] = @_ended(all + l, at[l], PASSED);",
+            "  }",
+            "}",
+            "free(all);",
+        ]
+        body = [line.replace("PASSED", _PASSED) for line in body]
+        begin = [line for line in begin if not line.startswith("@ machine")]
+        return "\n\n".join(
+            [
+                function("int @_go(@ *m)", go, "until a unit is to advance, or to the end; 1: it failed"),
+                function(
+                    f"int @_begun(@ *m, int64_t run, {_ARGUMENTS})",
+                    [
+                        *begin,
+                        "m->entered = m->place = 0;",
+                        "m->reached = NOW;".replace("NOW", now),
+                        "if (failed) return 1;",
+                        "return 0;",
+                    ],
+                    "a run before its first step",
+                ),
+                function(
+                    f"int @_ended(@ *m, int failed, {_ARGUMENTS})",
+                    ["const int64_t run = m->run;", *end, "return -1;"],
+                    "a run at its end",
+                ),
+                function(
+                    f"void @_range(int64_t first, int64_t last, {_ARGUMENTS})",
+                    body,
+                    "several runs side by side",
+                ),
+            ]
+        )
+
     def kernel(self, span: Span, values: Sequence[str], watching: Watching) -> str:
         """Struct, blocks, loop, and the function of a run; `values` are texts."""
         tables, pace = self.tables, self.tables.pace
         assert pace is not None
+        self.waits: list[tuple[str, str, int]] = []
+        self._depth, self._stepping = 0, False
         wanted = {tables.start_block, tables.instant_block, *pace[1], *pace[2]}
         blocks = [self._block(name, number) for name, number in tables.blocks.items() if number in wanted]
         parts = [
@@ -310,15 +476,8 @@ class EnsemblePrinter(Printer):
             allowed = allowance(self.program.budget.step, span.stop - span.start)
             body.append(f"m->c[{self.program.budget.register + 1}].r = {literal(allowed)};")
         begun = f"@_block{tables.start_block}(m)" if tables.start_block >= 0 else "0"
-        body += [
-            f"int failed = {begun};",
-            f"real reached = {now};",
-            "for (;;) {",
-            f"  failed = failed || @_commit(m, reached, reached >= {stop});",
-            f"  if (failed || !({now} < {stop})) break;",
-            f"  failed = @_step(m, {now}, {stop}, &reached);",
-            "}",
-        ]
+        body.append(f"int failed = {begun};")
+        begin, body = body, []
         if watching.looks and watching.at_end:
             body.append(f"@_look(m, {now});")
         if asked.sampled:
@@ -336,11 +495,21 @@ class EnsemblePrinter(Printer):
             f"totals[3 * runs + run] = {now};",
             "faults[run] = failed ? (m->error.fault ? m->error.fault : 1) : 0;",
         ]
+        if self.waits:
+            return self._side_by_side(span, watching, begin, body)
+        loop = [
+            f"real reached = {now};",
+            "for (;;) {",
+            f"  failed = failed || @_commit(m, reached, reached >= {stop});",
+            f"  if (failed || !({now} < {stop})) break;",
+            f"  failed = @_step(m, {now}, {stop}, &reached);",
+            "}",
+        ]
         head = (
             "void @_one(int64_t run, int64_t runs, const double *table, double *statistics, double *samples, "
             "int32_t *events, double *times, double *totals, int32_t *faults)"
         )
-        return function(head, body, "a run")
+        return function(head, [*begin, *loop, *body], "a run")
 
 
 _ARGUMENTS = (
@@ -351,6 +520,10 @@ _PASSED = "runs, table, statistics, samples, events, times, totals, faults"
 _CUDA = f"""extern "C" __global__ void __launch_bounds__(THREADS) upbeat_ensemble({_ARGUMENTS}) {{
   const int64_t run = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
   if (run < runs) {NAME}_one(run, {_PASSED});
+}}
+"""
+_LANES = f"""void upbeat_ensemble(int64_t first, int64_t last, {_ARGUMENTS}) {{
+  {NAME}_range(first, last, {_PASSED});
 }}
 """
 _C = f"""void upbeat_ensemble(int64_t first, int64_t last, {_ARGUMENTS}) {{
@@ -391,7 +564,7 @@ def printed(
         if one.inside is not None:
             raise ModelError(f"'{called[name]}' is a scenario with a loop of its own, which stays on the CPU")
     watching = Watching(asked)
-    dialect = replace(_CUDA_DIALECT if target == "cuda" else Dialect(), single=single)
+    dialect = replace(_CUDA_DIALECT if target == "cuda" else Dialect(lanes=LANES), single=single)
     context = Context(dialect, telling=watching)
     printer = EnsemblePrinter(context, plan.program, plan.scenario.units, units, called, NAME)
     varied = {(unit, place): column for column, unit, place in places}
@@ -402,7 +575,13 @@ def printed(
     ]
     own = printer.kernel(span, values, watching)
     types = [one.text() for one in context.types.values()]
-    text = "\n\n".join([context.shared.text(), *types, own, _CUDA if target == "cuda" else _C])
+    lanes = (
+        f"#include <stdlib.h>\n#define LANES {LANES}\n#define WAITS 2"
+        if printer.waits
+        else f"#define LANES {LANES}"
+    )
+    call = _CUDA if target == "cuda" else _LANES if printer.waits else _C
+    text = "\n\n".join([context.shared.text(), *([] if target == "cuda" else [lanes]), *types, own, call])
     text = dialect.spoken(text)
     if target == "cuda":
         if (lines := text.count("\n")) > _LONGEST:

@@ -128,13 +128,15 @@ class Dialect:
     and tables (`table`) of the file. (Those before functions that others call are `Context.face`.)
 
     The printer writes C99 in double precision; `spoken` is the last thing that happens to its text. `quick`: not to
-    the bit as the engines do it, but for processors that like other things (see `Shared`).
+    the bit as the engines do it, but for processors that like other things (see `Shared`). `lanes`: so many units
+    can solve their equations at a time, each in a lane of the processor's registers.
     """
 
     single: bool = False
     local: str = "static"
     table: str = "static const"
     quick: bool = False
+    lanes: int = 0
 
     def spoken(self, text: str) -> str:
         """A whole text of C in this dialect; comments stay as they are."""
@@ -181,11 +183,12 @@ class Shared:
     """The sections and tables that a translation unit needs, in their order; in single precision, `NAME_single`
     takes the place of a section."""
 
-    def __init__(self, *, single: bool = False, quick: bool = False) -> None:
+    def __init__(self, *, single: bool = False, quick: bool = False, lanes: int = 0) -> None:
         """`quick`: not to the bit as the engines do it, but for processors that like other things: courses have a
         fixed number of coefficients, and what divides by a parameter multiplies with its reciprocal."""
         self.single = single
         self.quick = quick
+        self.lanes = lanes
         self._wanted: set[str] = set()
         self._tables: dict[Table, str] = {}
         self._lists: dict[tuple[int, ...], str] = {}

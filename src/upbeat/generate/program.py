@@ -338,7 +338,8 @@ class Context:
         return f"{self.name}_nest{self.nests}"
 
     def __post_init__(self) -> None:
-        self.shared = Shared(single=self.dialect.single, quick=self.dialect.quick)
+        dialect = self.dialect
+        self.shared = Shared(single=dialect.single, quick=dialect.quick, lanes=dialect.lanes)
         self.shared.need(self.telling.needs)
         self.kernels = KernelPrinter(self.shared)
 

@@ -124,6 +124,32 @@ class Course:
         count = self.rows if self.quick else f"{of}.count"
         return f"horner({of}.c + {cell}, {count}, {self.port.cells}, {time} - {of}.origin)"
 
+    def lanes(self) -> list[str]:
+        """The same of several units, lane by lane."""
+        rows = f"real {self.word}[{self.rows * self.port.cells}][LANES];"
+        if not self.moves:
+            return [rows]
+        return [rows, f"real {self.word}_origin[LANES];", f"int32_t {self.word}_count[LANES];"]
+
+    def into_lane(self) -> list[str]:
+        """The statements that copy it from `one` to lane `l` of `u`."""
+        own, of = self.word, f"one->s.{self.word}"
+        cells = self.rows * self.port.cells
+        copied = f"for (int i = 0; i < {cells}; ++i) u->{own}[i][l] = {of}{'.c' if self.moves else ''}[i];"
+        if not self.moves:
+            return [copied]
+        return [copied, f"u->{own}_origin[l] = {of}.origin;", f"u->{own}_count[l] = {of}.count;"]
+
+    def in_lane(self, cell: int, time: str) -> str:
+        """One of its cells at a time, in lane `l`: what `horner` computes, whatever the number of coefficients."""
+        own, cells = f"u->{self.word}", self.port.cells
+        text = f"{own}[{(self.rows - 1) * cells + cell}][l]"
+        for k in reversed(range(self.rows - 1)):
+            one = f"{own}[{k * cells + cell}][l]"
+            more = f"{text} * ({time} - {own}_origin[l]) + {one}"
+            text = f"({own}_count[l] > {k + 1} ? {more} : {one})"
+        return text
+
     def take(self, time: str) -> list[str]:
         """The body of the function that sets it: `from`, `count`."""
         of, cells = f"u->s.{self.word}", self.port.cells
@@ -239,6 +265,14 @@ class OdeType:
         self.direct = self.plain and len(tables.compute.code) <= _CHEAP
         self.hybrid = tables.reactions is not None
         self.early = self.hybrid
+        solver, others = tables.solver, tables.others
+        self.in_lanes = bool(
+            self.shared.lanes
+            and self.n
+            and not (others or self.adaptive or solver.step > 0.0)
+            and not (tables.reactions is not None and self.plan.watched)
+        )
+        """Whether several can be solved in step: as many steps for all, and nothing to look for on the way."""
         self.words = Names(ends=True)
 
     @property
@@ -272,6 +306,8 @@ class OdeType:
         if self.hybrid:
             parts += self._events()
         parts += self._advance()
+        if self.in_lanes:
+            parts += self._lanes(self.tables.solver)
         parts += self._setters()
         parts += [self._restore(), self._pack(), self._unpack()]
         return "\n\n".join(parts)
@@ -301,6 +337,8 @@ class OdeType:
             more += ["int fresh;", "real clock;"]
         if self.n or self.hybrid:
             more.append("int64_t counts[4]; /* solver steps, rejected ones, stops, evaluations */")
+        if self.in_lanes:
+            more.append(f"real known, after[{n}]; /* where a lane has solved to, and the states there */")
         about = comment(f"equations of {', '.join(self.used_by[:6])}{' …' if len(self.used_by) > 6 else ''}")
         return "\n".join(
             [
@@ -348,10 +386,12 @@ class OdeType:
             body.append(f"for (int i = 0; i < {plan.watched}; ++i) u->s.events[{first} + i] = 1.0;")
         if self.n or self.hybrid:
             body.append("for (int i = 0; i < 4; ++i) u->counts[i] = 0;")
+        if self.in_lanes:
+            body.append("u->known = NAN;")
         return function(f"void {T}_begin({T} *u, real t, const real *v)", body, "from its start values")
 
     def _arguments(
-        self, kernel: Kernel, time: str, x: str, extra: Sequence[str] = ()
+        self, kernel: Kernel, time: str, x: str, extra: Sequence[str] = (), *, lane: bool = False
     ) -> tuple[list[str], list[str]]:
         """The texts of a kernel's inputs, and the statements before them that give those a name."""
         used = {
@@ -364,8 +404,11 @@ class OdeType:
         texts, head = [], []
         sources = [time, *(f"{x}[{j}]" for j in range(self.n))]
         for course in self.courses:
-            sources += [course.value(i, time, self.shared) for i in range(course.port.cells)]
-        sources += [f"u->p[{i}]" for i in range(len(self.tables.parameters))]
+            cells = range(course.port.cells)
+            sources += [
+                course.in_lane(i, time) if lane else course.value(i, time, self.shared) for i in cells
+            ]
+        sources += [f"u->p[{i}]{'[l]' if lane else ''}" for i in range(len(self.tables.parameters))]
         sources += extra
         for place, source in enumerate(sources):
             if place not in used:
@@ -378,16 +421,21 @@ class OdeType:
                 texts.append(word)
         return texts, head
 
-    def _rates(self) -> str:
+    def _rates(self, *, lane: bool = False) -> str:
         kernel = self.tables.derivatives
         assert kernel is not None
-        texts, head = self._arguments(kernel, "t", "xs")
+        texts, head = self._arguments(kernel, "t", "xs", lane=lane)
         first = kernel.n_inputs - len(self.tables.parameters)
         changing = self.plan.mutable if self.hybrid else ()
         steady = frozenset(first + i for i in range(len(self.tables.parameters)) if i not in changing)
         body = head + self.kernels.lines(kernel, texts, lambda i, text: f"dxs[{i}] = {text};", steady=steady)
         T = self.name
         names = ", ".join(self.tables.states)
+        if lane:
+            head_ = (
+                f"inline void {T}_rates_in_lane(const {T}_lanes *u, int l, real t, const real *xs, real *dxs)"
+            )
+            return function(head_, body, f"the derivatives of {names}, in one lane")
         return function(
             f"inline void {T}_rates(const {T} *u, real t, const real *xs, real *dxs)",
             body,
@@ -558,12 +606,80 @@ class OdeType:
             f"if (count == 0) return refuse(e, SAYS_TOO_MANY, {step}, to - t, 0.0);",
         ]
 
+    def _known(self, solver: SolverTable, more: Sequence[str] = ()) -> list[str]:
+        """What a lane has solved already."""
+        if not self.in_lanes:
+            return []
+        counted = (f"u->counts[0] += {solver.steps};", f"u->counts[3] += {solver.stages * solver.steps};")
+        copied = f"for (int j = 0; j < {self.n}; ++j) u->s.x[j] = u->after[j];"
+        inside = [copied, "u->known = NAN;", *counted, *more, "return 0;"]
+        return ["if (u->known == to) {", *block(inside), "}"]
+
+    def _lanes(self, solver: SolverTable) -> list[str]:
+        """Several units in step, each in a lane of the registers: what compilers make of a loop over lanes whose
+        body has no branches."""
+        T, n, stages = self.name, self.n, solver.stages
+        members = [f"real p[{len(self.tables.parameters)}][LANES];"] if self.tables.parameters else []
+        members += [line for course in self.courses for line in course.lanes()] or ["char nothing;"]
+        waits = f"{T}_look(one), {T}_waits(one) || " if self.hybrid else ""
+        load = [
+            f"{T} *const one = units[l < count ? l : 0];",
+            "const real to = tos[l < count ? l : 0];",
+            f"one->known = ({waits}!(one->s.time < to)) ? NAN : to;",
+            "t[l] = one->s.time;",
+            f"hs[l] = (to - one->s.time) / (real){solver.steps};",
+            f"for (int j = 0; j < {n}; ++j) xs[j][l] = one->s.x[j];",
+            *(
+                [f"for (int i = 0; i < {len(self.tables.parameters)}; ++i) u->p[i][l] = one->p[i];"]
+                if self.tables.parameters
+                else []
+            ),
+            *(line for course in self.courses for line in course.into_lane()),
+        ]
+        step = [
+            "const real h = hs[l], start = t[l] + (real)i * h;",
+            f"real x[{n}], k[{stages}][{n}], y[{n}];",
+            *(f"x[{j}] = xs[{j}][l];" for j in range(n)),
+            f"{T}_rates(u, start, x, k[0]);",
+            *self._stages(solver, "start", "h"),
+            *(
+                f"xs[{j}][l] = x[{j}] + {self._change('h', solver.b, lambda q, j=j: f'k[{q}][{j}]')};"  # type: ignore[misc]
+                for j in range(n)
+            ),
+        ]
+        step = [line.replace(f"{T}_rates(u, ", f"{T}_rates_in_lane(u, l, ") for line in step]
+        body = [
+            f"{T}_lanes lanes, *const u = &lanes;",
+            f"real t[LANES], hs[LANES], xs[{n}][LANES];",
+            "for (int l = 0; l < LANES; ++l) {",
+            *block(load),
+            "}",
+            f"for (int i = 0; i < {solver.steps}; ++i) {{",
+            "  for (int l = 0; l < LANES; ++l) {",
+            *block(block(step)),
+            "  }",
+            "}",
+            "for (int l = 0; l < count; ++l) {",
+            f"  for (int j = 0; j < {n}; ++j) units[l]->after[j] = xs[j][l];",
+            "}",
+        ]
+        return [
+            "\n".join(["typedef struct {", *block(members), f"}} {T}_lanes;"]),
+            self._rates(lane=True),
+            function(
+                f"void {T}_in_lanes({T} *const *units, const real *tos, int32_t count)",
+                body,
+                "several of them at a time: where each will be",
+            ),
+        ]
+
     def _fixed(self, solver: SolverTable, number: int) -> str:
         T, n, stages = self.name, self.n, solver.stages
         weights = self._each(
             lambda j: f"x[{j}] = x[{j}] + {self._change('h', solver.b, lambda q: f'k[{q}][{j}]')};"
         )
         body = [
+            *self._known(solver),
             *self._counted(solver),
             "const real h = (to - t) / (real)count;",
             "real *const x = u->s.x;",
@@ -1114,6 +1230,7 @@ class OdeType:
             *self._dense_call("start", "h", "y", False, solver),
         ]
         body = [
+            *self._known(solver, ["w->time = to;", "w->stopped = 0;"]),
             *self._counted(solver),
             "const real h = (to - t) / (real)count;",
             "real *const x = u->s.x;",
