@@ -49,6 +49,59 @@ def test_solvers_have_their_own_part() -> None:
     assert found.coupling < 1e-10
 
 
+def test_an_error_of_solvers_alone_is_judged_without_an_order() -> None:
+    """A sampled controller: steps of any size give the same up to the unit's solver, which is coarse."""
+    period, gain = 0.4, 1.5
+    plant = up.Ode({"x": "u - 2*x"}, inputs=["u"], start={"x": 1.0}, solver=up.RK4())
+    control = up.StateMachine(
+        inputs={"seen": {"event": True, "kind": "real"}},
+        variables={"u": 0.0},
+        outputs={"u": "u"},
+        initial="on",
+        states=["on"],
+        transitions=[{"from": "on", "on": "seen", "do": {"u": f"-{gain}*seen"}}],
+    )
+    units = {"plant": plant, "sample": up.Sampler(period), "control": control}
+    links = {"sample.signal": "plant.x", "control.seen": "sample.event", "plant.u": "control.u"}
+    found = up.trust(up.Scenario(units, links), step=period, until=3.2)
+    trace, x, true = found.trace, 1.0, [1.0]
+    assert trace is not None
+    for _ in range(8):
+        x = -gain * x / 2 + (x + gain * x / 2) * np.exp(-2 * period)
+        true.append(x)
+    error = max(abs(trace.at(k * period)["plant.x"] - x) for k, x in enumerate(true))
+    signal = found["plant.x"]
+    assert signal.error == pytest.approx(error, rel=0.05)
+    assert signal.coupling < 0.05 * signal.solver
+    assert (error / signal.scale < 0.005, signal.verdict) == (True, "good")
+
+
+def test_a_jump_inside_a_unit_that_comes_a_hair_later_is_no_error() -> None:
+    """A step ends at the event, and the only row of that time is before it in one run and after it in the
+    other: that is no error of the whole jump."""
+    mass = up.Ode(
+        {"x": "v", "v": "u - 16*x - 0.1*v"},
+        inputs=["u"],
+        start={"x": 1.0},
+        events={"hit": {"when": "x <= 0.1 and v < 0", "then": {"v": "-0.9*v"}}},
+        solver=up.RK4(4),
+    )
+    follower = up.Ode({"y": "2*(u - y)"}, inputs=["u"])
+    links = {"mass.u": "follower.y", "follower.u": "mass.x"}
+    found = up.trust(up.Scenario({"mass": mass, "follower": follower}, links), step=0.12, until=6.0)
+    assert found["mass.v"].relative < 1e-3  # it was 89 %
+    assert {signal.verdict for signal in found.signals.values()} <= {"good", "undecided"}
+
+
+def test_a_relay_that_chatters_is_not_chaos() -> None:
+    tank = up.Ode({"x": "u + 0.3*cos(time)"}, inputs=["u"], start={"x": 1.0})
+    relay = up.Function(inputs=["x"], outputs={"u": "-sign(x)"})
+    scenario = up.Scenario({"tank": tank, "relay": relay}, {"tank.u": "relay.u", "relay.x": "tank.x"})
+    found = up.trust(scenario, step=0.1, until=5.0)
+    assert found["tank.x"].verdict == "not good"  # it stays within 0.13 of zero, and not within 0.01
+    assert found.horizon is None
+
+
 def test_what_keeps_time_with_the_steps_is_not_good() -> None:
     """Pulses that steps of H, H/2, H/4 and H/8 see in the same way: none of them is right."""
     pulses = up.Function(outputs={"P": "1 if mod(time, 0.01) < 0.003 else 0"})
@@ -195,6 +248,8 @@ def test_a_horizon_is_for_chaos_only() -> None:
     assert found == pytest.approx(np.log(1e3) / 1.2, abs=0.1)
     phase = [0.02 * 0.5**k * t for k in range(3)]  # a frequency that is a little wrong
     assert _horizon(t, phase, good, 1.0) is None
+    switch = [np.where(t > 5.0 + 0.1 * k, 1.0, 0.0) for k in range(3)]
+    assert _horizon(t, switch, good, 1.0) is None
     unstable = [1e-3 * np.exp(2.0 * t), 1e-4 * np.exp(t), 1e-5 * np.ones(len(t))]
     assert _horizon(t, unstable, good, 1.0) is None
 

@@ -241,3 +241,15 @@ def test_wires_that_need_not_move_stay(tmp_path: Path) -> None:
     for one, other in zip(before.wires, after.wires, strict=True):
         if moved not in (one.source.split(".")[0], one.target.split(".")[0]) and moved not in one.target:
             assert one == other
+
+
+def test_the_legend_is_inside_the_picture() -> None:
+    """Also of a diagram that is narrower than its words."""
+    ball = up.Ode({"h": "v", "v": "-9.81"}, start={"h": 1.0})
+    bounce = {"when": ["ball.h", "ball.v"], "then": {"ball.v": "-0.8*ball.v"}}
+    drawn = ET.fromstring(svg(arrange(up.Scenario({"ball": ball}, events={"bounce": bounce}))))
+    texts = [text for text in drawn.iter(f"{SVG}text") if "event between units" in (text.text or "")]
+    assert len(texts) == 1
+    text = texts[0]
+    end = float(text.get("x", 0)) + len(text.text or "") * _LETTER * float(text.get("font-size", 0))
+    assert end <= float(drawn.get("width", 0))

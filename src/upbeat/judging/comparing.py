@@ -19,8 +19,8 @@ what has no partner is missing or extra, and there nothing is left out. Changes 
 and jumps of reals that no event explains, are matched like events, for that signal alone.
 
 **Between rows** a polynomial of degree 5 through the nearest six rows stands for the other trace, never
-across a jump, so that interpolation does not look like an error of the coupling; `Difference.blur` is how
-much it may be off. Two rows of one time are the value before and after a jump: the first is compared with the
+across a jump or an event, so that interpolation does not look like an error of the coupling;
+`Difference.blur` is how much it may be off. Two rows of one time are the value before and after a jump: the first is compared with the
 first, the last with the last.
 """
 
@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from upbeat.core.abilities import Model
 from upbeat.core.errors import MasterError, RunError, UpbeatError, suggest
 from upbeat.core.ports import Kind
+from upbeat.core.reasons import LANDED
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.couplings.coupling import Coupling
@@ -476,11 +477,20 @@ def jumps(trace: Trace, name: str) -> Numbers:
     return found
 
 
+def landings(trace: Trace) -> Numbers:
+    """When steps ended for an event that is not in the log, as those that equations keep to themselves: there
+    is one row of that time, with the values before the event or after it."""
+    times = np.array([run.last for run in trace.steps if run.why.kind in LANDED])
+    return np.setdiff1d(times, trace.events.times())
+
+
 # ----------------------------------------------------------------------------------------------------
 # Values of several traces at the rows of one of them.
 
 SAME = 1e-9
 """Times that differ by less than this part of a step, or of the span, are the same."""
+NEAR = 0.01
+"""Ends of steps for an event inside a unit that are no more than this part of a step apart are for the same."""
 
 
 class Aligned:
@@ -494,6 +504,7 @@ class Aligned:
         self.events = tuple(matched_events(base, other) for other in self.others)
         self.kinds = {name: base.column(name).kind for name in self.names}
         self._longest = [_longest_step(trace) for trace in (base, *others)]
+        self._landings = [landings(trace) for trace in (base, *others)]
         self._jumps: dict[tuple[str, int], list[Pair]] = {}
 
     @cached_property
@@ -558,7 +569,19 @@ class Aligned:
                 first = np.searchsorted(when, low - self._same - wide, side="left")
                 last = np.searchsorted(when, high + self._same, side="right")
                 good[first:last] = False
-        return good
+        return good & ~self._between_landings(which)
+
+    def _between_landings(self, which: int) -> Mask:
+        """The rows between the end of a step that one run made for an event inside a unit, and the end of
+        that in the other: a hair apart, and the event may have happened in one of them only."""
+        hit = np.zeros(len(self.time), dtype=bool)
+        here, there = self._landings[0], self._landings[which + 1]
+        for pair in match("", here, there, NEAR * self._longest[0]) if len(here) and len(there) else ():
+            if pair.one is not None and pair.other is not None:
+                low, high = sorted((pair.one, pair.other))
+                if high - low <= NEAR * self._longest[0]:
+                    hit |= (self.time >= low - self._same) & (self.time <= high + self._same)
+        return hit
 
     def jumpy(self, name: str, which: int) -> bool:
         return self.kinds[name] is Kind.REAL and bool(self.jumps(name, which))
@@ -590,6 +613,7 @@ class Aligned:
         be: what one through five of them would say otherwise."""
         when = trace.time
         breaks = [p.other for p in (*self.events[which], *self.jumps(name, which)) if p.other is not None]
+        breaks += self._landings[which + 1].tolist()
         cut = np.concatenate([[True], np.diff(when) <= 0])
         for t in breaks:  # a new piece begins with the last row of that time, or with the first one after it
             after = int(np.searchsorted(when, t - self._same, side="left"))

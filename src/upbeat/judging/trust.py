@@ -397,6 +397,8 @@ AGREE, CLOSE = 0.5, 0.2
 """Orders that differ by less agree; those that differ by less than the second, closely."""
 LEAST = 0.4
 """Less is no convergence."""
+SETTLED = 0.05
+"""Runs that differ by less than this part of an error show it, with or without an order."""
 SURE: dict[Confidence, float] = {"high": 1.2, "fair": 2.0, "low": 4.0}
 """By what factor an estimate may be off."""
 
@@ -665,8 +667,11 @@ class _Judge:
         sizes = [_rms(each[good]) for each in between]
         orders = _orders(sizes, self.steps, noise)
         consistent, why = _consistent(orders, sizes, noise)
+        settled = not consistent and not orders and self._settled(solver, between, good)
+        if settled:
+            consistent, why = True, ""
         order = orders[-1] if consistent and orders else None
-        part = _left_over(order, self.steps[self.home :])
+        part = 0.0 if settled else _left_over(order, self.steps[self.home :])
         with np.errstate(over="ignore", invalid="ignore"):  # both parts with their signs
             error = np.abs((own - home) * (1.0 + self.unrefined) + (home - finest) / (1.0 - part))
         place = int(np.where(good, error, -1.0).argmax())
@@ -689,6 +694,14 @@ class _Judge:
             reason=reason,
             confidence="low" if verdict == "undecided" else (known.confidence),
         )
+
+    def _settled(self, solver: Numbers, between: Sequence[Numbers], good: Mask) -> bool:
+        """Whether the error is that of the solvers, and is known: all runs with finer solvers agree to a
+        small part of it, whatever their steps, and so whatever the steps of their solvers."""
+        if len(between) < LEVELS - 1 or not self.tunable or self.home:
+            return False
+        apart = max(float(each[good].max()) for each in between)
+        return apart <= SETTLED * float(solver[good].max())
 
     def _verdict(
         self,
@@ -1239,6 +1252,8 @@ SATURATED = 0.1
 """Differences of this part of the range are as large as they get."""
 GROWN = 30.0
 """By so much they grow on the way there, from a tenth of the time on."""
+GRADUAL = 5
+"""In at least so many rows; a relay that chatters, or a jump that comes at another time, does it in one."""
 CONVERGING = 0.6
 """Neighbouring differences with a larger ratio do not fall with the step."""
 
@@ -1262,7 +1277,7 @@ def _horizon(time: Numbers, between: Sequence[Numbers], good: Mask, scale: float
         return None
     for top, place in zip(tops, places, strict=True):
         early = top[int(np.searchsorted(time, time[0] + 0.1 * (time[place] - time[0])))]
-        if early * GROWN > SATURATED:
+        if early * GROWN > SATURATED or place - int(np.argmax(top >= SATURATED / GROWN)) < GRADUAL:
             return None
     return float(time[places[0]])
 

@@ -1069,8 +1069,8 @@ _FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 def svg(diagram: Diagram, *, title: str = "") -> str:
     """The diagram as an SVG element that stands for itself: in a file, or in the middle of a page."""
-    legend, height = _legend(diagram)
-    wide, high = max(diagram.width, 120.0), diagram.height + height
+    legend, widest, height = _legend(diagram)
+    wide, high = max(diagram.width, widest, 120.0), diagram.height + height
     body: list[str] = []
     body += [_drawn_wire(wire) for wire in sorted(diagram.wires, key=lambda w: (w.loop, w.kind != "watch"))]
     body += [piece for box in diagram.boxes for piece in _drawn_box(box)]
@@ -1166,8 +1166,8 @@ def _written(
     )
 
 
-def _legend(diagram: Diagram) -> tuple[str, float]:
-    """What the colours mean, for those that occur; and how much room that takes."""
+def _legend(diagram: Diagram) -> tuple[str, float, float]:
+    """What the colours mean, for those that occur; and how wide and high that is."""
     entries = []
     if any(wire.loop for wire in diagram.wires):
         entries.append(("algebraic loop", _LOOP, ""))
@@ -1175,7 +1175,7 @@ def _legend(diagram: Diagram) -> tuple[str, float]:
         entries.append(("event", _EVENT, "6 3"))
     if any(wire.kind == "watch" for wire in diagram.wires):
         entries.append(("event between units (arrow: it changes the unit)", _WATCH, "2 3"))
-    pieces, x, y = [], _MARGIN, diagram.height + 10.0
+    pieces, x, y, widest = [], _MARGIN, diagram.height + 10.0, 0.0
     for text, colour, dashes in entries:
         wide = 30 + _wide(text, _PIN_TEXT) + 16
         if x > _MARGIN and x + wide > diagram.width:
@@ -1185,4 +1185,5 @@ def _legend(diagram: Diagram) -> tuple[str, float]:
             + _written(text, x + 30, y, _PIN_TEXT, _QUIET, "start")
         )
         x += wide
-    return "".join(pieces), (y - diagram.height + 10.0) if pieces else 0.0
+        widest = max(widest, x)
+    return "".join(pieces), widest, (y - diagram.height + 10.0) if pieces else 0.0
