@@ -20,8 +20,8 @@ and jumps of reals that no event explains, are matched like events, for that sig
 
 **Between rows** a polynomial of degree 5 through the nearest six rows stands for the other trace, never
 across a jump or an event, so that interpolation does not look like an error of the coupling;
-`Difference.blur` is how much it may be off. Two rows of one time are the value before and after a jump: the first is compared with the
-first, the last with the last.
+`Difference.blur` is how much it may be off. Two rows of one time are the value before and after a jump: the
+first is compared with the first, the last with the last.
 """
 
 from __future__ import annotations
@@ -490,7 +490,7 @@ def landings(trace: Trace) -> Numbers:
 SAME = 1e-9
 """Times that differ by less than this part of a step, or of the span, are the same."""
 NEAR = 0.01
-"""Ends of steps for an event inside a unit that are no more than this part of a step apart are for the same."""
+"""Steps that end for an event inside a unit, no more than this part of a step apart, do so for the same."""
 
 
 class Aligned:
