@@ -83,10 +83,9 @@ def _written(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:
-    """Where a result comes from, for its file: plain data with the scenario as it was, if that is text.
+    """Where a result comes from, for its file, as it is when the run begins: plain data.
 
-    `file` is where it was read from, `sha256` what was in there; `experiment` is for `made_from`, and None
-    where parts of it are code.
+    `file` is where it was read from, `sha256` what was in there.
     """
     found: dict[str, Any] = {
         "upbeat": __version__,
@@ -99,6 +98,13 @@ def provenance(experiment: Experiment) -> dict[str, Any]:
         found |= {"command": list(experiment.command), "folder": str(Path.cwd())}
     if experiment.file is not None:
         found |= {"file": str(experiment.file), "sha256": content(experiment.file)}
+    return found
+
+
+def with_scenario(facts: Mapping[str, Any], experiment: Experiment) -> dict[str, Any]:
+    """The same with `experiment`, which is for `made_from`: the scenario as it was; None where parts of it
+    are code."""
+    found = {**facts, "experiment": None}
     with suppress(UpbeatError, OSError):  # a run does not fail for the sake of its description
         found["experiment"] = _written(experiment)
     return found

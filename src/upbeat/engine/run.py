@@ -579,6 +579,17 @@ class Run:
         made.origin = self._experiment
         return made
 
+    def _came_from(self) -> dict[str, Any]:
+        """Where the result comes from, with the scenario, which takes longer to write than a short run."""
+        found = self._provenance
+        if not found:
+            return {}
+        if "experiment" not in found:
+            from upbeat.engine.resume import with_scenario
+
+            self._provenance = found = with_scenario(found, self._experiment)
+        return {"provenance": found}
+
     def _closing_data(self, doubts: Sequence[str]) -> dict[str, Any]:
         """What a trace tells besides the signals."""
         drive, paced, slower = self._drive, self._paced, self._on_cores()
@@ -597,7 +608,7 @@ class Run:
                 else time.perf_counter() - self._began,
                 **({} if paced is None else {"lateness": paced.lateness.to_data()}),
                 **({"warnings": [*self._warnings, *doubts]} if self._warnings or doubts else {}),
-                **({"provenance": self._provenance} if self._provenance else {}),
+                **self._came_from(),
                 **(
                     {"parameters": changes}
                     if (changes := {**self._past["parameters"], **self._by_hand.changes})

@@ -22,7 +22,7 @@ from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, check_typ
 from upbeat.core.plain import Fields
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nesting.model import Nested
-from upbeat.engine.resume import content, made_from, provenance
+from upbeat.engine.resume import content, made_from, provenance, with_scenario
 from upbeat.judging.steps import StepAdvice
 from upbeat.judging.trust import Trust
 from upbeat.report.diagram import MAX_UNITS, arrange, svg
@@ -186,7 +186,9 @@ def _known(trace: Trace, experiment: Experiment | None) -> _Known:
     facts = trace.info.get("provenance", {})
     origin = experiment or (trace.origin if isinstance(trace.origin, Experiment) else None)
     if not facts and origin is not None:  # it has not been written to a file, where that would be said
-        facts = {key: value for key, value in provenance(origin).items() if key != "started"}
+        facts = {
+            key: value for key, value in with_scenario(provenance(origin), origin).items() if key != "started"
+        }
     texts: dict[str, str] = {}
     remarks: list[Text] = []
     found, said = origin, Fields(facts, "the provenance")
