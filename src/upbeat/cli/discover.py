@@ -119,7 +119,7 @@ def _ours(path: Path) -> bool:
 
 def _write(options: argparse.Namespace, found: Discovery) -> None:
     """The file as it was, with what was found added; where that cannot be done line by line, or the command
-    line has changed it, written anew."""
+    line has changed it, written again."""
     text = _amended(options, found)
     if text is not None:
         replace_file(options.out, text.encode("utf-8"))

@@ -535,7 +535,7 @@ class Pacing:
 
 @dataclass(frozen=True)
 class Asked:
-    """Blocks that nobody runs but who asks for what they compute (`upbeat.master.sensitivities`).
+    """Blocks that only run where what they compute is asked for (`upbeat.master.sensitivities`).
 
     `slopes` leaves, by the names of an output and of an input, how the one reacts to the other at once: a
     register with one row per cell of the output. `rates` leaves how fast outputs change.

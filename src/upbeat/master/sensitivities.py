@@ -124,7 +124,7 @@ class _Gradients:
         return to
 
     def by_inputs(self, inputs: Mapping[str, End]) -> dict[tuple[str, str], Reg]:
-        """Registers for all pairs; none if some output follows inputs in a way that nobody knows."""
+        """Registers for all pairs; none if some output follows inputs in a way that is not known."""
         found: dict[tuple[str, str], Reg] = {}
         for name, formulas, known in self._shown():
             if not known:

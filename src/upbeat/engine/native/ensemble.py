@@ -99,7 +99,7 @@ class _NumbersCore:
         return (*tables.start, *tables.input_start, *tables.parameters)
 
     def addresses(self, functions: Mapping[str, int], pointer: int) -> None:
-        """Nobody knows them."""
+        """They are not known."""
 
     def table(self, address: int) -> None:
         """Nor these."""
@@ -109,7 +109,7 @@ class _NumbersCore:
 
 
 def numbers_of(model: Model, name: str, start: float) -> tuple[float, ...]:
-    """The numbers that a unit of this model begins with; none where it has to be made anew for others."""
+    """The numbers that a unit of this model begins with; none where it has to be created again for others."""
     if hasattr(model, "reset_numbers"):
         return tuple(model.reset_numbers())
     if Ability.NATIVE not in model.abilities or not hasattr(model, "lower"):

@@ -318,7 +318,7 @@ def _parabola(span: Expr, fall: Fall) -> Expr:
 # ----------------------------------------------------------------------------------------------------
 # Events inside units, as far as units tell of them.
 #
-# Inputs that follow a unit begin anew where it counts another event, and a pace sees those coming whose
+# Inputs that follow a unit start again where it counts another event, and a pace sees those coming whose
 # conditions it gives out.
 
 

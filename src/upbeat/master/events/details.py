@@ -152,7 +152,7 @@ class EventDetailsWriter:
     def _landing(self, label: str, conditions: Sequence[Expr], to: Reg) -> list[Let]:
         """`to` := how long ago the last of the conditions became true, on the course of this step.
 
-        Minus infinity where nobody can say: then the log says nothing about it.
+        Minus infinity where that is not known: the log then says nothing about it.
         """
         span = Cell(self._wiring.now) - Cell(self._since)
         lets: list[Let] = []

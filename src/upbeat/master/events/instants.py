@@ -48,8 +48,8 @@ from upbeat.units.process import bare
 # ----------------------------------------------------------------------------------------------------
 # Who is due, and when the next one is: a tournament of due times over registers.
 #
-# Asking every unit anew would cost as much as there are units, at every instant. Here whoever is due at
-# another time plays its matches again, and nobody else; the first one that is due is found by halving.
+# Asking every unit again would cost as much as there are units, at every instant. Here whoever is due at
+# another time plays its matches again, and no other; the first one that is due is found by halving.
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +421,7 @@ class _Instant:
         dirty |= {("cell", wiring.outputs[end] + i) for end in outputs for i in range(wiring.port(end).cells)}
         again, spoilt = self._propagation.of(dirty)
         old = outdated(self._histories, spoilt)
-        if old:  # the present values are the first ones of histories that begin anew
+        if old:  # the present values are the first ones of histories that start again
             again, spoilt = self._propagation.of(
                 dirty, {("cell", time) for history in old for time in history.times}
             )

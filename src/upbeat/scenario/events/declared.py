@@ -58,7 +58,7 @@ class Event:
     calls: tuple[Call, ...] = ()
     """The functions among the conditions."""
     hidden: bool = False
-    """Steps end there, and nobody hears of it: for what is watched otherwise."""
+    """Steps end there, and no unit is told: for what is watched otherwise."""
 
     @property
     def units(self) -> tuple[str, ...]:

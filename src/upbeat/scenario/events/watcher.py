@@ -65,7 +65,7 @@ class Watched:
     turning: tuple[Expr, ...] = ()
     rests: bool = False
     hidden: bool = False
-    """Nobody hears of it: steps end there, and that is all."""
+    """No unit is told: steps end there, and that is all."""
 
     @property
     def indicator(self) -> Expr:

@@ -157,7 +157,7 @@ def _given(model: Fmu) -> tuple[Given, Given]:
 def numbers_given(model: Fmu) -> tuple[tuple[int, int, str, tuple[float, ...]], ...] | None:
     """The start values that somebody gave, as the core sets them again after a reset: numbers, all of them.
 
-    None where the FMU has to be instantiated anew: texts, sizes of arrays, model exchange.
+    None where the FMU has to be instantiated again: texts, sizes of arrays, model exchange.
     """
     structural, others = _given(model)
     if structural or not isinstance(model.interface, CoSimulation):
