@@ -133,6 +133,12 @@ def main() -> None:
         misses.append(f"{told['overhead_us']:.1f} µs beyond its steps, asked 5")
     if told["overhead_fmu_us"] > 50.0:
         misses.append(f"{told['overhead_fmu_us']:.0f} µs with an FMU that resets, asked 50")
+    for count, times in told["scaling"].items():
+        if times < 0.8 * float(count):
+            load = f"the load of the machine was {os.getloadavg()[0]:.1f}"
+            misses.append(f"{count} threads make {times:.2f} times the runs of one; {load}")
+    if told["growth_mb"] > 5.0:
+        misses.append(f"the process grew by {told['growth_mb']:.0f} MB")
     told["known_misses"] = misses
     for name, value in told.items():
         print(f"{name:20} {value}")

@@ -176,6 +176,26 @@ def test_kill_9_costs_one_chunk(file: Path) -> None:
     assert done.stdout.split() == ["6", "9", "12"]
 
 
+def test_an_interrupted_command_says_what_is_there(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from upbeat.cli.main import main
+
+    written = stores.Store.write
+
+    def stops(store: stores.Store, number: int, *more: Any) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        written(store, number, *more)
+
+    monkeypatch.setattr(stores.Store, "write", stops)
+    monkeypatch.setattr(up.Study, "_chunk_size", lambda study, hands: 2)
+    assert main(["explore", str(file), "--out", str(tmp_path / "a.zarr"), "--executor", "here"]) == 130
+    assert "4 of 12 runs are in" in capsys.readouterr().err
+    monkeypatch.setattr(stores.Store, "write", written)
+    assert main(["explore", str(file), "--out", str(tmp_path / "a.zarr"), "--executor", "here"]) == 0
+
+
 def test_a_store_of_another_study_is_left_alone(file: Path, tmp_path: Path) -> None:
     study = replace(up.Study.load(file), out=tmp_path / "a.zarr")
     study.run("here")

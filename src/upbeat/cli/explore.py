@@ -82,7 +82,7 @@ def call(options: argparse.Namespace) -> Exit:
         }
         kept = _kept(study, options)
         if not study.answers or "uncertainty" in study.answers:
-            results = study.run(force=options.force, report=lambda one: waiting(_line(one)), **running)
+            results = _run(study, options, waiting, running)
             _save(options, results)
             told |= summary(results)
             texts.append(described(results))
@@ -96,6 +96,24 @@ def call(options: argparse.Namespace) -> Exit:
             texts.append(text)
     say(json.dumps({"ok": True, **told}) if options.json else "\n\n".join(texts))
     return Exit.OK
+
+
+def _run(study: Study, options: argparse.Namespace, waiting: Waiting, running: Any) -> Results:
+    """All runs; whoever interrupts them hears how many are kept."""
+    done = 0
+
+    def report(one: Progress) -> None:
+        nonlocal done
+        done = one.done
+        waiting(_line(one))
+
+    try:
+        return study.run(force=options.force, report=report, **running)
+    except KeyboardInterrupt:
+        if study.out is not None:
+            so_far = f"{done:,} of {len(study):,} runs are in {study.out}"
+            complain(f"upbeat: {so_far}: the same command goes on from there")
+        raise
 
 
 def _kept(study: Study, options: argparse.Namespace) -> str:
