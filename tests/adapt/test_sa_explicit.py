@@ -249,6 +249,12 @@ ONE = (
         ),
         (f"{ONE}control {{\n do_step(a, t, H/2); return H; }}", 5, "not been brought to the end", "once"),
         (
+            f"{ONE}control {{\n rollback(a); do_step(a, t, H); save_state(a); return H; }}",
+            5,
+            "no save_state(a) is certainly before",
+            "write save_state",
+        ),
+        (
             f"{ONE}control {{\n if (a.y > 0) {{ do_step(a, t, H/2); }} else {{ do_step(a, t, H/4); }} }}",
             5,
             "not",

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
-from upbeat.adapt.sa.explicit import Progress, constant, convert, fixed_parameters, port_of, unit_text
+from upbeat.adapt.sa.explicit import (
+    Progress,
+    constant,
+    convert,
+    fixed_parameters,
+    not_saved,
+    port_of,
+    unit_text,
+)
 from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of, elsewhere
 from upbeat.adapt.sa.parsing import bad
 from upbeat.adapt.sa.tree import (
@@ -362,12 +370,7 @@ class _Compiler:
         for call, saved in zip(self.rollbacks, unsaved, strict=True):
             unit = call.args[0].name if isinstance(call.args[0], Ref) else ""
             if unit not in saved:
-                what = f"no save_state({unit}) is certainly before this rollback({unit}) in the same step"
-                hint = (
-                    "What is saved is forgotten at the end of a step: "
-                    f"write save_state({unit}); at the start of the control rules, outside of 'if' and 'for'."
-                )
-                self.problems.append(bad(call.at, what, hint))
+                self.problems.append(bad(call.at, *not_saved(unit)))
         return len(self.problems) == before
 
     def _outer(self, port: Port, causality: Causality) -> Outer:

@@ -1921,6 +1921,15 @@ class _Known:
         return self.gone, self.saved, self.variables
 
 
+def not_saved(unit: str) -> tuple[str, str]:
+    """What is wrong with a rollback to nothing, and what to do."""
+    return (
+        f"no save_state({unit}) is certainly before this rollback({unit}) in the same step",
+        "What is saved is forgotten at the end of a step: "
+        f"write save_state({unit}); at the start of the control rules, outside of 'if' and 'for'.",
+    )
+
+
 class Progress:
     """Follows the control of an adaptation, with what is certain of sizes of steps.
 
@@ -1935,6 +1944,13 @@ class Progress:
         self.open: set[Place] = set()
         self.beyond: dict[Place, set[str]] = {}
         self._left: list[list[_Known]] = []
+        saved: set[str] = set()
+        for one in statements(it.control or ()):
+            match one:
+                case Do(call=Call(name="save_state", args=(Ref(name=unit), *_))):
+                    saved.add(unit)
+                case Do(call=Call(name="rollback", args=(Ref(name=unit), *_))) if unit not in saved:
+                    self.wrong.append((one.call.at, *not_saved(unit)))
         end = self._block(it.control or (), _Known({unit.name: _NONE for unit in it.inner}))
         if end is not None and it.control:
             self._ends((1.0, 1.0), it.control[-1].at, end, "at the end of the control rules")
