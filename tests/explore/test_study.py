@@ -74,6 +74,13 @@ def test_a_grid_has_every_value_with_every_other() -> None:
     assert chosen({"a": [1, 2], "b": [5, 6]}, "together").columns()["b"].tolist() == [5, 6]
 
 
+def test_samples_need_no_number(file: Path) -> None:
+    file.write_text(FILE.replace("[500, 1000, 2000]", "{ uniform = [500, 2000] }"))
+    study = up.Study.load(file)
+    assert len(study) == 256
+    assert 500 < study.columns["car.d"].min() < study.columns["car.d"].max() < 2000
+
+
 @pytest.mark.parametrize("kind", ["random", "sobol", "halton", "latin_hypercube"])
 def test_samples_have_the_distributions_that_were_asked_for(kind: str) -> None:
     asked = {
@@ -334,8 +341,10 @@ def test_properties_are_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (changed("[500, 1000, 2000]", "{ normol = [1, 2] }"), "Did you mean 'normal'"),
         (changed("[500, 1000, 2000]", "{ normal = [1, -2] }"), "std of normal must be above 0"),
         (
-            changed("[500, 1000, 2000]", "{ uniform = [1, 2] }"),
-            "is a distribution, of which a grid has no points|needs samples",
+            changed("[500, 1000, 2000]", "{ uniform = [1, 2] }").replace(
+                "times = 5", 'times = 5\ndesign = "grid"'
+            ),
+            "is a distribution, of which a grid has no points",
         ),
         (changed("[500, 1000, 2000]", '"all"'), "must be a list of values"),
         (changed("times = 5", "time = 5"), "unknown key 'time'\n *Did you mean 'times'"),

@@ -46,9 +46,14 @@ def plot_front(found: Optimum | Results, one: str, other: str, path: Path | None
         order = [found.goals.index(name) for name in (one, other)]
         best = found.objectives[:, order].T
         x, y = (np.asarray(found.results[name], np.float64) for name in (one, other))
+    whose = f"{'all' if isinstance(found, Results) else 'others of'} {len(x):,} designs"
     frame(axis, "designs that no other is better than in both")
-    axis.plot(x, y, ".", color=_GREY, markersize=3, label=f"all {len(x):,} designs" if len(x) else "")
+    axis.plot(x, y, ".", color=_GREY, markersize=3, label=whose)
     best = best[:, np.argsort(best[0])]
+    if isinstance(found, Optimum) and best.shape[1] > 1:  # the search began far away
+        for limit, values in zip((axis.set_xlim, axis.set_ylim), best, strict=True):
+            width = float(np.ptp(values)) or abs(float(values[0])) or 1.0
+            limit(values.min() - 0.5 * width, values.max() + 0.5 * width)
     axis.plot(
         *best, ".-", color=COLOURS[0], linewidth=1.2, markersize=4, label=f"the front ({best.shape[1]})"
     )

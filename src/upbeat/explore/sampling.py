@@ -200,6 +200,10 @@ def _number(key: str, value: Any, what: str) -> float:
 # All of them together.
 
 
+SAMPLES = 256
+"""So many points are drawn unless it is said how many."""
+
+
 @dataclass(frozen=True)
 class Design:
     """Which points a study has: how they are chosen, from what, how many, and with which seed.
@@ -400,7 +404,8 @@ def chosen(
     seed: int = 0,
     correlations: Sequence[Sequence[Any]] = (),
 ) -> Design:
-    """The design that these settings describe; without a `kind`, samples where there are distributions."""
+    """The design that these settings describe; without a `kind`, samples where there are distributions, and
+    256 of them unless it is said how many."""
     if not isinstance(parameters, Mapping):
         raise InvalidInput(f'what varies is a table such as {{ "car.k": [1, 2, 3] }}, not {parameters!r}')
     made = {key: varied(key, one) for key, one in parameters.items()}
@@ -408,6 +413,8 @@ def chosen(
         kind = (
             "grid" if all(isinstance(one, Listed) for one in made.values()) and samples is None else "sobol"
         )
+    if samples is None and kind not in ("grid", "together"):
+        samples = SAMPLES
     pairs = []
     for one in correlations:
         if not (isinstance(one, (list, tuple)) and len(one) == 3 and isinstance(one[2], Real)):
