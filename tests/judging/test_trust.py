@@ -275,6 +275,13 @@ def test_the_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trust", str(file), "--bond", "tank.x"]) == 3
 
 
+def test_a_result_is_no_scenario(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.parquet").write_bytes(b"PAR1\xff")
+    for command in ("trust", "step"):
+        assert main([command, str(tmp_path / "run.parquet")]) == 3
+        assert "is a result: give the scenario file" in capsys.readouterr().err
+
+
 def test_what_it_says_is_text_and_data() -> None:
     found = up.trust(DECAY, step=0.1, until=1.0)
     assert str(found).startswith("Not good: ")

@@ -103,6 +103,13 @@ def experiment(
     options: argparse.Namespace, settings: Mapping[str, Any] | None = None, *, writing: bool = False
 ) -> Experiment:
     """The experiment of the file with all options applied; `settings` are those of one command only."""
+    from upbeat.trace.files.sinks import SUFFIXES
+
+    if options.file.suffix.lower() in SUFFIXES:
+        raise InvalidInput(
+            f"'{options.file}' is a result: give the scenario file that it came from. What a result can show is "
+            f"in its report: upbeat report {options.file} --html report.html --trust"
+        )
     shared = {
         "until": options.until,
         "step": options.step,
