@@ -107,8 +107,8 @@ def experiment(
 
     if options.file.suffix.lower() in SUFFIXES:
         raise InvalidInput(
-            f"'{options.file}' is a result: give the scenario file that it came from. What a result can show is "
-            f"in its report: upbeat report {options.file} --html report.html --trust"
+            f"'{options.file}' is a result: give the scenario file that it came from. What a result can "
+            f"show is in its report: upbeat report {options.file} --html report.html --trust"
         )
     shared = {
         "until": options.until,
