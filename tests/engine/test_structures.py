@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import upbeat as up
+from fmu_maker import COMPILER, make
 from upbeat.engine.checkpoint import Checkpoint
 
 ENGINES = ("native", "interpret")
@@ -478,3 +479,55 @@ def test_what_sees_one_structure_asks_for_one() -> None:
             look()  # type: ignore[no-untyped-call]
     alone = made.structures["two"].run()
     assert alone.outcome is up.Outcome.STOPPED_BY_EVENT or alone.outcome.ok
+
+
+# ----------------------------------------------------------------------------------------------------
+# Units that are more than equations.
+
+
+def inner() -> up.Nested:
+    """A scenario with states and events of its own."""
+    ball = up.Ode(
+        {"x": "v", "v": "push - 9.81"},
+        inputs=["push"],
+        start={"x": 0.3},
+        events={"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-0.8*v"}}},
+    )
+    whole = up.Scenario(
+        {"ball": ball, "lag": up.Ode({"y": "u - y"}, inputs=["u"])},
+        {"ball.push": "u", "lag.u": "ball.x"},
+        inputs=["u"],
+        outputs={"x": "ball.x", "y": "lag.y"},
+    )
+    return up.Nested(whole, up.Master(up.Fixed(0.03125)))
+
+
+def gone_on(unit: Any, engine: Any) -> None:
+    """What it does is the same whether the structure changes or not."""
+    source = up.Ode({"y": "-0.3*y"}, start={"y": 1.0}, solver="euler")
+    scenario = twins({"source": source, "unit": unit}, {"unit.u": "source.y"})
+    settings: dict[str, Any] = {"step": 0.0625, "events": "off", "until": 2.0, "engine": engine}
+    changed = up.simulate(scenario, **settings).one_sided()
+    plain = up.simulate(scenario.structure("second"), **settings).one_sided()
+    for name in plain.names:
+        assert np.array_equal(changed[name], plain[name]), name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_nested_scenario_goes_on(engine: Any) -> None:
+    gone_on(inner(), engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_unit_in_a_process_of_its_own_goes_on(engine: Any) -> None:
+    gone_on(up.Isolated(UNITS["events inside"]), engine)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+@pytest.mark.parametrize(("name", "version"), [("linear", 3), ("relay", 2), ("bare", 2)])
+def test_an_fmu_goes_on(name: str, version: int, interface: Any, tmp_path: Path) -> None:
+    """`bare` can neither be set back nor turned into bytes: it goes on as the instance that it is."""
+    model = up.Fmu(make(name, version, tmp_path), interface=interface, isolation="none")
+    for engine in ("auto",) if name == "bare" else ENGINES:
+        gone_on(model, engine)
