@@ -19,6 +19,7 @@ from upbeat.report.discovery import describe_discovery, plot_discovery
 from upbeat.report.plot import checked_target
 from upbeat.scenario.files.toml import with_values
 from upbeat.trace.files.output import kept_from
+from upbeat.trace.files.sinks import check_suffix
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +40,15 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         help=f"how sure a condition has to be to be written, from 0 to 1 ({CONFIDENCE:g})",
     )
     parser.add_argument(
+        "--while-running",
+        action="store_true",
+        help="one run, in which what is found is used once it has foretold two events, and given up where it "
+        "fails",
+    )
+    parser.add_argument("--results", type=Path, metavar="FILE", help="with it: write the results of that run")
+    parser.add_argument(
         "--seconds",
         type=float,
-        default=SECONDS,
         metavar="S",
         help=f"how long all runs may take ({SECONDS:g})",
     )
@@ -65,11 +72,25 @@ def call(options: argparse.Namespace) -> Exit:
     if options.out is not None:
         _check_out(options)
     vary = dict(_varied(text) for text in options.vary)
+    if options.while_running and (options.vary or options.seconds is not None):
+        given = "--vary" if options.vary else "--seconds"
+        raise InvalidInput(f"{given}: without effect with --while-running, which is one run to its end")
+    if options.results is not None:
+        if not options.while_running:
+            raise InvalidInput("--results are those of the run of --while-running: give that as well")
+        check_suffix(options.results)
     made = scenario_options.experiment(options)
     with Waiting(sys.stderr, quiet=options.quiet or options.json) as waiting:
         found = discover(
-            made, vary=vary, seconds=options.seconds, confidence=options.confidence, progress=waiting
+            made,
+            vary=vary,
+            seconds=SECONDS if options.seconds is None else options.seconds,
+            confidence=options.confidence,
+            while_running=options.while_running,
+            progress=waiting,
         )
+    if options.results is not None and found.trace is not None:
+        found.trace.save(options.results, force=options.force)
     drawn = options.plot if any(one.quantity is not None for one in found.conditions) else None
     if drawn is not None:
         plot_discovery(found, out=drawn, force=options.force, title=made.scenario.name or None)
@@ -88,6 +109,8 @@ def call(options: argparse.Namespace) -> Exit:
             say(f"\n{options.out} was not written: there is nothing to add")
         if drawn is not None:
             say(f"picture: {drawn}")
+        if options.results is not None:
+            say(f"results: {options.results}")
     return Exit.OK
 
 

@@ -288,6 +288,11 @@ class Experiment(Displayed):
             came_from = provenance(self)
         return Run(self, keeper, resumed, came_from)
 
+    def following(self, run: Run) -> Run:
+        """A run that goes on where another one stands, with its units and their states: of the same scenario,
+        but for its events, under another master. The other one can only be closed."""
+        return Run(self.with_(span=Span(run.time, self.span.stop)), after=run)
+
     def run(self, report: Report | None = None) -> Trace:
         """Run to the end and return the trace. In a notebook, a run that takes its time shows its progress,
         unless there is something to `report` to."""

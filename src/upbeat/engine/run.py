@@ -38,7 +38,7 @@ from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import nests, warn_unconverted
 from upbeat.engine.selection import Selection
-from upbeat.engine.structures import Course, Living
+from upbeat.engine.structures import Course, Living, carry, released
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
 from upbeat.scenario.merging.inline import path_of
@@ -52,6 +52,7 @@ from upbeat.units.process import bare
 
 if TYPE_CHECKING:
     from upbeat.engine.experiment import Experiment
+    from upbeat.engine.plan import Plan
     from upbeat.engine.schedule import Schedule
 
 
@@ -216,6 +217,7 @@ class Run:
         writer: CheckpointWriter | None = None,
         resumed: Stored | None = None,
         provenance: Mapping[str, Any] | None = None,
+        after: Run | None = None,
     ) -> None:
         before = {} if resumed is None else resumed.document["info"]
         self._experiment = experiment
@@ -259,11 +261,17 @@ class Run:
         self._machine: Machine | None = None
         self._turn = threading.RLock()  # one thread at a time; `close` waits for a slice, not for the end
         with self._guarded():
-            self._machine, loop = self._built(part, self._span)
+            living = {} if after is None else after._given_up(plan)
+            self._machine, loop = self._built(part, self._span, living)
+            if after is not None:
+                after._handed_over(self._machine, plan, living)
+                loop.before = after._loop.so_far if after._loop is not None else 0
             self._drive = self._loop = loop
             if resumed is None:
                 warn_unconverted(plan.scenario)
                 loop.begin()
+                if after is not None and after._loop is not None:
+                    loop.after(after._loop.steps)
                 self._go_on()
             else:
                 self._by_hand.again(self._machine)
@@ -341,6 +349,17 @@ class Run:
         following.begin()
         following.after(loop.steps)
         course.check_conserved(made, part.plan)
+
+    def _given_up(self, plan: Plan) -> dict[str, Any]:
+        """Units that another run of this plan goes on with, and this one has no more."""
+        assert self._machine is not None
+        return released(self._machine, self._plan, plan)
+
+    def _handed_over(self, machine: Machine, plan: Plan, living: Mapping[str, Any]) -> None:
+        """Let the machine of another run go on where this one stands."""
+        assert self._machine is not None
+        events = frozenset(event.name for event in self._experiment.scenario.events)
+        carry((self._machine, self._plan), (machine, plan), events, living)
 
     @property
     def _switched(self) -> bool:

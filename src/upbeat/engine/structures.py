@@ -298,14 +298,18 @@ class Course:
 
     def living(self, machine: Machine, plan: Plan) -> dict[str, Any]:
         """Units that go on as the objects they are: the machine lets go of them."""
-        if not isinstance(machine, Interpreter):
-            return {}
-        going = self._structures[self.name].plan.scenario.units
-        return {
-            unit: machine.release(unit)
-            for unit, model in plan.scenario.units.items()
-            if unit in going and Ability.SERIALISE not in model.abilities
-        }
+        return released(machine, plan, self._structures[self.name].plan)
+
+
+def released(machine: Machine, plan: Plan, after: Plan) -> dict[str, Any]:
+    """Units that go on as the objects they are, in another plan: the machine lets go of them."""
+    if not isinstance(machine, Interpreter):
+        return {}
+    return {
+        unit: machine.release(unit)
+        for unit, model in plan.scenario.units.items()
+        if unit in after.scenario.units and Ability.SERIALISE not in model.abilities
+    }
 
 
 def needs_objects(structures: Mapping[str, Experiment]) -> str | None:

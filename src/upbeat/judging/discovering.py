@@ -78,6 +78,8 @@ class Discovery(Displayed):
     notes: tuple[str, ...] = ()
     experiment: Experiment | None = field(default=None, repr=False, compare=False)
     rows: tuple[Rows, ...] = field(default=(), repr=False, compare=False)
+    trace: Trace | None = field(default=None, repr=False, compare=False)
+    """The run in which conditions were found and used, if that was asked for."""
 
     @property
     def sure(self) -> tuple[Condition, ...]:
@@ -123,7 +125,7 @@ class Discovery(Displayed):
 # Runs that show what happens.
 
 
-def _short_steps(made: Experiment, factor: float, record: Sequence[str]) -> tuple[Experiment, float]:
+def short_steps(made: Experiment, factor: float, record: Sequence[str]) -> tuple[Experiment, float]:
     """The experiment with steps that many times as short, all of one size; and the usual step."""
     step = nominal_step(made.master.pace) or (made.span.stop - made.span.start) / 1000
     master = Master(
@@ -198,7 +200,7 @@ class _Size:
 
 def _looked_at_twice(
     made: Experiment, usual: float, coarse: float, report: Callable[[float], None]
-) -> _Looked:
+) -> Looked:
     """A run in steps of one size. Where a signal leaves its course, all units go back by two steps, and go on
     in steps that are `FINER` times as short until two steps behind that: these are the windows."""
     step = usual / coarse
@@ -236,7 +238,7 @@ def _looked_at_twice(
     finally:
         machine.close()
     trace = tape.trace(selection, loop.steps)
-    return _Looked.at(trace, usual, note)._replace(windows=joined(windows))
+    return Looked.at(trace, usual, note)._replace(windows=joined(windows))
 
 
 class _Course:
@@ -294,6 +296,7 @@ def discover(
     vary: Mapping[str, Iterable[Any]] | None = None,
     seconds: float = SECONDS,
     confidence: float = CONFIDENCE,
+    while_running: bool = False,
     step: float | None = None,
     progress: Progress | None = None,
     **settings: Unpack[Settings],
@@ -306,21 +309,26 @@ def discover(
     The scenario runs with steps 16 times as short (fewer, if that would take more than `seconds`), and once
     more for each value of `vary`: other start values or parameters by name, in turns, under which the same
     conditions hold. Conditions that are less sure than `confidence` are told, and not used.
+
+    With `while_running` there is one run, which is not cut short: what is found is used in it from where it
+    has foretold two events, and given up where it fails. `trace` of what is returned is that run.
     """
     begun = time.monotonic()
-    if not 0.0 <= confidence <= 1.0:
-        raise InvalidInput(f"the confidence is between 0 and 1, not {confidence!r}")
-    made = given if isinstance(given, Experiment) else experiment(given, step=step, **settings)
-    if isinstance(given, Experiment) and (settings or step is not None):
-        raise InvalidInput(
-            "an experiment has its settings already: change them with up.load(…) or experiment.with_(…)"
+    if while_running:
+        if vary:
+            raise InvalidInput("vary makes more runs, and while_running there is one: leave out one of them")
+        from upbeat.judging.while_running import discover_while_running  # which few look for
+
+        return discover_while_running(
+            given, confidence=confidence, step=step, progress=progress, **cast(dict[str, Any], settings)
         )
+    made = experiment_to_look_at(given, confidence, step, cast(dict[str, Any], settings))
     for name in vary or {}:
         check_type(name, str, "the name of a value")
     visible = Visible(made.scenario)
     variants = [made]
     variants += [made.with_values({name: value}) for name, values in (vary or {}).items() for value in values]
-    looks: list[_Looked] = []
+    looks: list[Looked] = []
     for variant in variants:
         left = max(seconds - (time.monotonic() - begun), 0.0)
         looks.append(_run(variant, left, visible.record, progress, first=not looks))
@@ -339,7 +347,21 @@ def discover(
     )  # fmt: skip
 
 
-class _Looked(NamedTuple):
+def experiment_to_look_at(
+    given: Scenario | Experiment, confidence: float, step: float | None, settings: Mapping[str, Any]
+) -> Experiment:
+    """The experiment that is meant, checked."""
+    if not 0.0 <= confidence <= 1.0:
+        raise InvalidInput(f"the confidence is between 0 and 1, not {confidence!r}")
+    made = given if isinstance(given, Experiment) else experiment(given, step=step, **settings)
+    if isinstance(given, Experiment) and (settings or step is not None):
+        raise InvalidInput(
+            "an experiment has its settings already: change them with up.load(…) or experiment.with_(…)"
+        )
+    return made
+
+
+class Looked(NamedTuple):
     """A run, the windows of a closer look if it had some, its usual step, and what is to be said about it."""
 
     rows: Rows | None
@@ -349,7 +371,7 @@ class _Looked(NamedTuple):
     note: str = ""
 
     @classmethod
-    def at(cls, trace: Trace | None, usual: float, note: str = "") -> _Looked:
+    def at(cls, trace: Trace | None, usual: float, note: str = "") -> Looked:
         return cls(None, usual) if trace is None else cls(Rows(trace), usual, trace.steps.count, None, note)
 
     def happenings(self, run: int) -> list[Happening]:
@@ -364,16 +386,16 @@ class _Looked(NamedTuple):
 
 def _run(
     made: Experiment, seconds: float, record: Sequence[str], progress: Progress | None, *, first: bool
-) -> _Looked:
+) -> Looked:
     """A run with steps as short as there is time for."""
     begun = time.monotonic()
-    plain, usual = _short_steps(made, 1.0, record)
+    plain, usual = short_steps(made, 1.0, record)
     whole = Trials(plain, seconds, progress).run(UNCHANGED)
     cut = "; what there is up to then was looked at"
     if whole.trace is None:
         if first and whole.partial is None:
             raise RunError(whole.failure)
-        return _Looked.at(whole.partial, usual, whole.failure + cut)
+        return Looked.at(whole.partial, usual, whole.failure + cut)
     factor = float(FINER)
     while factor > 1.0 and whole.seconds * factor > seconds:
         factor /= 2.0
@@ -387,14 +409,14 @@ def _run(
                 raise RunError(f"the {seconds:.3g} s for it were used up at t = {t:.6g}")
 
         coarse = min(factor, float(COARSE))
-        return _looked_at_twice(_short_steps(made, coarse, record)[0], usual, coarse, report)
+        return _looked_at_twice(short_steps(made, coarse, record)[0], usual, coarse, report)
     if factor == 1.0:
-        return _Looked.at(whole.trace, usual, "steps were not made shorter, for want of time (seconds)")
-    closer = Trials(_short_steps(made, factor, record)[0], seconds, progress).run(UNCHANGED)
+        return Looked.at(whole.trace, usual, "steps were not made shorter, for want of time (seconds)")
+    closer = Trials(short_steps(made, factor, record)[0], seconds, progress).run(UNCHANGED)
     if closer.trace is None:
-        return _Looked.at(closer.partial or whole.trace, usual, closer.failure + cut)
+        return Looked.at(closer.partial or whole.trace, usual, closer.failure + cut)
     short = f"steps were 1/{factor:g} of the usual ones, not 1/{FINER}, for want of time (seconds)"
-    return _Looked.at(closer.trace, usual, short if factor < FINER else "")
+    return Looked.at(closer.trace, usual, short if factor < FINER else "")
 
 
 # ----------------------------------------------------------------------------------------------------
