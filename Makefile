@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo browser test nightly fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables \
+.PHONY: help setup demo browser test nightly fuzz check format format-check lint types imports docs docs-serve support-table python-api evidence installs walk engine-pictures engine-tables studio-pictures \
 	reproduce bench native-test native-asan native-tsan dist clean distclean
 
 help:  ## List the targets
@@ -131,6 +131,9 @@ walk:  ## Draw docs/walk.svg, the way of a signal and of an event through the co
 
 engine-pictures: setup  ## Draw the pictures of docs/engine.md (some minutes)
 	$(BIN)/python tools/engine_pictures.py
+
+studio-pictures: setup  ## Take the pictures of docs/studio.md in a real browser
+	$(BIN)/python tools/studio_pictures.py
 
 engine-tables: setup  ## Fill in the tables of docs/engine.md from build/evidence/reproduce-engine.json
 	$(BIN)/python tools/engine_tables.py

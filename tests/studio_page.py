@@ -5,6 +5,44 @@ from __future__ import annotations
 import time
 from typing import Any
 
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+TANK = """# Water flows.
+[units.tank]
+states = { level = { der = "flow", unit = "m" } }   # the comment stays
+inputs = { flow = { unit = "m/s" }, valve = { unit = "1" } }
+
+[units.pump]
+outputs = { flow = { value = "0.1", unit = "mm/s" }, power = { value = "2.0", unit = "W" } }
+
+[master]
+step = 0.1
+
+[run]
+until = 1.0
+"""
+"""A tank, and a pump that is not connected to it yet."""
+
+PUSHED = """
+[inputs]
+push = { start = 0.0, unit = "N" }
+
+[units.mass]
+states = { x = { der = "v", unit = "m" }, v = { der = "(F - x - v)/m", unit = "m/s" } }
+inputs = { F = { unit = "N" } }
+parameters = { m = 1.0 }
+
+[connections]
+"mass.F" = "push"
+
+[master]
+step = 0.02
+
+[run]
+until = 60.0
+"""
+"""A mass that is pushed by an input of the scenario."""
+
 
 def center(page: Any, selector: str) -> tuple[float, float]:
     box = page.locator(selector).first.bounding_box()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from studio_page import BROWSERS
 from studio_server import Studio
 
-BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
-from studio_page import add, hold, settle, text, type_into, until
+from studio_page import TANK, add, hold, settle, text, type_into, until
 from studio_server import Studio
 from upbeat.cli.main import main
 
@@ -81,22 +81,6 @@ def test_the_scenario_of_the_readme_from_nothing(
     assert len(made.time) == len(expected.time) == 2001
     for signal in ("mass.x", "mass.v", "damper.F"):
         np.testing.assert_array_equal(made[signal], expected[signal])
-
-
-TANK = """# Water flows.
-[units.tank]
-states = { level = { der = "flow", unit = "m" } }   # the comment stays
-inputs = { flow = { unit = "m/s" }, valve = { unit = "1" } }
-
-[units.pump]
-outputs = { flow = { value = "0.1", unit = "mm/s" }, power = { value = "2.0", unit = "W" } }
-
-[master]
-step = 0.1
-
-[run]
-until = 1.0
-"""
 
 
 def test_a_wire_that_does_not_fit_is_refused(studio: Studio, page_of: Callable[..., Any]) -> None:

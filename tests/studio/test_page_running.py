@@ -8,27 +8,8 @@ from typing import Any
 
 import pytest
 
-from studio_page import until
+from studio_page import PUSHED, until
 from studio_server import Studio
-
-REAL_TIME = """
-[inputs]
-push = { start = 0.0, unit = "N" }
-
-[units.mass]
-states = { x = { der = "v", unit = "m" }, v = { der = "(F - x - v)/m", unit = "m/s" } }
-inputs = { F = { unit = "N" } }
-parameters = { m = 1.0 }
-
-[connections]
-"mass.F" = "push"
-
-[master]
-step = 0.02
-
-[run]
-until = 60.0
-"""
 
 
 def started(page: Any) -> None:
@@ -71,7 +52,7 @@ def test_two_masses_with_their_twelve_events(studio: Studio, page_of: Callable[.
 
 
 def test_a_slider_changes_a_run_and_reloading_finds_it(studio: Studio, page_of: Callable[..., Any]) -> None:
-    (studio.folder / "pushed.toml").write_text(REAL_TIME)
+    (studio.folder / "pushed.toml").write_text(PUSHED)
     page = page_of(studio, "pushed.toml")
     page.get_by_label("Pace of the run").select_option("1")
     started(page)

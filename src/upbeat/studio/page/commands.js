@@ -35,7 +35,7 @@ export const COMMANDS = [
   { name: "Add a unit…", keys: "A", plain: true, do: () => set({ dialog: { name: "add" } }), when: editable, group: "Diagram" },
   { name: "Connect…", keys: "C", plain: true, do: () => set({ dialog: { name: "connect", unit: state.selection?.kind === "unit" ? state.selection.name : null } }), when: editable, group: "Diagram" },
   { name: "Remove what is selected", keys: "Delete", plain: true, do: removeSelected, when: () => editable() && state.selection, group: "Diagram" },
-  { name: "Show algebraic loops", keys: "L", plain: true, do: toggle("loops", false), when: open, group: "Diagram" },
+  { name: "Show algebraic loops", keys: "L", plain: true, do: toggle("loops", false), when: () => state.show.loops || state.diagram?.wires.some((wire) => wire.loop), group: "Diagram" },
   { name: "Show the order", keys: "O", plain: true, do: toggle("order"), when: open, group: "Diagram" },
   { name: "Show all ports", keys: "P", plain: true, do: toggle("everyPort"), when: open, group: "Diagram" },
   { name: "Tidy up", keys: "T", plain: true, do: tidy, when: open, group: "Diagram" },
@@ -68,7 +68,7 @@ export function startKeyboard() {
     const keys = pressed(event);
     const typing = event.target.matches?.("input:not([type=checkbox]):not([type=range]), textarea, select");
     const shiftZ = (event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "z";
-    const command = shiftZ ? COMMANDS.find((one) => one.name === "Redo") : COMMANDS.find((one) => one.keys === keys && !(one.plain && (typing || event.target.closest?.(".curves-main"))));
+    const command = shiftZ ? COMMANDS.find((one) => one.name === "Redo") : COMMANDS.find((one) => one.keys === keys && !(one.plain && typing));
     if (!command) return;
     if (["Undo", "Redo"].includes(command.name) && typing && event.target.value !== undefined && !event.target.matches(".text-editor textarea")) return;
     event.preventDefault();

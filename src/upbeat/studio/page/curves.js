@@ -52,11 +52,6 @@ function shared(extra, series) {
       sync: { key: "time" }, drag: { x: true, y: false, setScale: false }, points: { show: extra.points !== false, size: 7 }, y: false,
       bind: {
         dblclick: () => () => { setWindow(null); return null; },
-        click: (plot) => (event) => {
-          if (!plot.studioDragged && event.isTrusted !== false && plot.cursor.left >= 0) set({ marker: state.marker !== null && state.marker !== undefined && Math.abs(plot.valToPos(state.marker, "x") - plot.cursor.left) < 4 ? null : plot.posToVal(plot.cursor.left, "x") });
-          plot.studioDragged = false;
-          return null;
-        },
       },
     },
     scales: { x: { time: false, range: () => timeRange() }, ...extra.scales },
@@ -86,6 +81,7 @@ function usePlot(make, keys, height, data) {
     plot.current = made;
     plots.add(made);
     made.over.addEventListener("pointerenter", () => { for (const one of plots) one.studioHere = one === made; });
+    made.over.addEventListener("click", () => mark(made));
     made.over.addEventListener("wheel", (event) => wheel(made, event), { passive: false });
     const resized = new ResizeObserver(() => {
       const now = place.current?.clientWidth;
@@ -104,6 +100,15 @@ function usePlot(make, keys, height, data) {
   return [place, plot];
 }
 
+/** A click sets the mark that values are compared with; a click on it takes it away. */
+function mark(plot) {
+  if (plot.studioDragged) plot.studioDragged = false;
+  else if (plot.cursor.left >= 0) {
+    const there = typeof state.marker === "number" && Math.abs(plot.valToPos(state.marker, "x") - plot.cursor.left) < 4;
+    set({ marker: there ? null : plot.posToVal(plot.cursor.left, "x") });
+  }
+}
+
 function wheel(plot, event) {
   event.preventDefault();
   const [min, max] = [plot.scales.x.min, plot.scales.x.max];
@@ -115,6 +120,52 @@ function wheel(plot, event) {
     const factor = Math.exp((event.deltaMode ? 30 : 1) * event.deltaY * 0.0018);
     setWindow([at + (min - at) * factor, at + (max - at) * factor]);
   }
+}
+
+/**
+ * The line of a signal. Between the two rows of a jump the pen is lifted, which uPlot's own gaps, as wide as the time
+ * between their ends, do not do. Of all points in one column of pixels the first, the extremes and the last are drawn.
+ */
+function line(plot, series, first, last) {
+  const [times, values] = [plot.data[0], plot.data[series]];
+  const path = new Path2D();
+  const { min, max } = plot.scales.x;
+  const kx = plot.bbox.width / (max - min);
+  const y = (value) => plot.valToPos(value, "y", true);
+  const [y0, y1] = [plot.scales.y.min, plot.scales.y.max];
+  const ky = plot.bbox.height / (y1 - y0);
+  const [left, bottom] = [plot.bbox.left - min * kx, plot.bbox.top + plot.bbox.height + y0 * ky];
+  let pen = false;
+  let column = null;
+  let [low, high, end] = [0, 0, 0];
+  const close = () => {
+    if (column === null) return;
+    if (low !== high) {
+      path.lineTo(column, bottom - low * ky);
+      path.lineTo(column, bottom - high * ky);
+    }
+    path.lineTo(column, bottom - end * ky);
+    column = null;
+  };
+  for (let k = Math.max(0, first - 1); k <= Math.min(last + 1, times.length - 1); k++) {
+    const value = values[k];
+    if (value === null || value === undefined) {
+      close();
+      pen = false;
+      continue;
+    }
+    const x = Math.round((left + times[k] * kx) * 2) / 2;
+    if (!pen) {
+      path.moveTo(x, y(value));
+      pen = true;
+    } else if (x !== column) close();
+    if (column === null) [column, low, high] = [x, value, value];
+    else if (value < low) low = value;
+    else if (value > high) high = value;
+    end = value;
+  }
+  close();
+  return { stroke: path, fill: null, clip: null, band: null, gaps: null, flags: 1 };
 }
 
 /** Lines that uPlot does not know: jumps of a signal, dotted, from the value before to the one after. */
@@ -229,8 +280,8 @@ function rangeWith(traces, names) {
       }
     }
     if (!(low <= high)) return [0, 1];
-    if (low === high) return [low - (Math.abs(low) * 0.1 || 1), high + (Math.abs(high) * 0.1 || 1)];
-    return uPlot.rangeNum(low, high, { min: { pad: 0.06, soft: 0, mode: 3 }, max: { pad: 0.06, soft: 0, mode: 3 } });
+    if (low === high) return [low - (Math.abs(low) * 0.12 || 1.3), high + (Math.abs(high) * 0.12 || 1.3)];
+    return [low - 0.08 * (high - low), high + 0.08 * (high - low)];
   };
 }
 
@@ -262,11 +313,11 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
   const [place, plot] = usePlot(() => {
     const colours = palette();
     const mine = names.map((name) => colours[colourOf(shown, name)]);
-    const range = rangeWith(() => latest.current.others, names);
+    const range = group.measure === "boolean" ? () => [-0.2, 1.2] : rangeWith(() => latest.current.others, names);
     return shared({
       bottom,
       scales: { y: { range } },
-      axis: labels ? { values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
+      axis: group.measure === "boolean" ? { splits: () => [0, 1], values: () => ["false", "true"] } : labels ? { values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
       hooks: {
         setCursor: [readout],
         draw: [(u) => {
@@ -275,7 +326,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
           latest.current.others.forEach((other, n) => drawOther(u, other, names, mine, stepped, n));
         }],
       },
-    }, names.map((name, k) => ({ label: name, stroke: mine[k], width: 1.6, spanGaps: false, points: { show: false }, ...(stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}) })));
+    }, names.map((name, k) => ({ label: name, stroke: mine[k], width: 1.6, spanGaps: false, points: { show: false }, paths: stepped ? uPlot.paths.stepped({ align: 1 }) : line })));
   }, [key], height, () => latest.current.trace.data(names));
   useEffect(() => {
     const redraw = () => {
@@ -309,7 +360,15 @@ function nearest(time, t) {
 }
 
 /** Events on the time axis, a line for each name. Those that were seen coming are full, those that were found late open. */
-function EventLane({ trace, theme, bottom }) {
+function EventLane(given) {
+  const [, redraw] = useState(0);
+  const { trace } = given;
+  useEffect(() => trace.subscribe(() => redraw((n) => n + 1)), [trace]);
+  return trace.events.length ? html`<${Events} ...${given} />`
+    : html`<figure class="curve-panel lane events-lane" aria-label="No events"><figcaption><span class="lane-name">Events</span><b id="event-count" data-count="0">0</b></figcaption></figure>`;
+}
+
+function Events({ trace, theme, bottom }) {
   const [, redraw] = useState(0);
   const names = useMemo(() => [...new Set(trace.events.map((event) => event.name))], [trace.events.length, trace]);
   const lanes = names.length > 6 ? [...names.slice(0, 5), "others"] : names;
@@ -339,7 +398,7 @@ function EventLane({ trace, theme, bottom }) {
   return html`<figure class="curve-panel lane events-lane" aria-label=${`${count(n, "event")}: ${trace.events.slice(0, 20).map((event) => `${event.name} at ${number(event.t, 5)} s`).join(", ")}`}>
     <figcaption><span class="lane-name">Events</span><b id="event-count" data-count=${n}>${n}</b>${hovered ? html`<span class="hovered"><b class="mono">${hovered.name}</b> t = ${number(hovered.t, 9)} s
       ${hovered.unit ? html` <span class="mono">${hovered.unit}</span>` : null} ${hovered.what || ""} ${seenComing(hovered) ? "seen coming" : "found after a step"}</span>`
-      : n ? html`<span class="note"><i class="mark-full"></i> seen coming <i class="mark-open"></i> found after a step</span>` : html`<span class="note">none so far</span>`}
+      : html`<span class="note"><i class="mark-full"></i> seen coming <i class="mark-open"></i> found after a step</span>`}
       ${trace.moreEvents ? html`<span class="note">the last ${trace.events.length} are drawn</span>` : null}</figcaption>
     <div ref=${place} class="plot"></div></figure>`;
 }
@@ -472,7 +531,9 @@ export function Curves() {
   const groups = grouped(signals);
   const others = compare.filter((id) => id !== run.id).map(traceOf);
   const panels = groups.length + (difference ? groups.length : 0);
-  const height = Math.max(70, Math.floor((room - 160 - 17 * Math.max(0, Math.min(6, new Set(trace.events.map((event) => event.name)).size) - 1) - 22 * panels) / Math.max(1, panels)));
+  const flat = (group) => group.stepped && group.signals.every((signal) => signal.kind === "boolean");
+  const flats = groups.filter(flat).length * (difference ? 2 : 1);
+  const height = Math.max(70, Math.floor((room - 46 * flats - 136 - (trace.events.length ? 14 + 17 * Math.min(6, new Set(trace.events.map((event) => event.name)).size) : 0) - 22 * panels) / Math.max(1, panels - flats)));
   const press = (event) => {
     const [min, max] = timeRange();
     const step = { ArrowLeft: -0.1, ArrowRight: 0.1 }[event.key];
@@ -488,12 +549,12 @@ export function Curves() {
   };
   return html`<div class="curves">
     <aside class="curves-side"><${Controls} run=${run} /><${Signals} run=${run} shown=${shown} /></aside>
-    <div class="curves-main" tabindex="0" role="group" aria-label="Curves. Arrow keys move along the time axis, plus and minus zoom, 0 shows all." onKeyDown=${press} ref=${space}>
+    <div class=${`curves-main ${others.length ? "with-others" : ""}`} tabindex="0" role="group" aria-label="Curves. Arrow keys move along the time axis, plus and minus zoom, 0 shows all." onKeyDown=${press} ref=${space}>
       <div class="curves-bar">${window_ ? html`<${Button} label="All" tip="Show the whole run" keys="0 or double click" onClick=${() => setWindow(null)} />` : null}
-        ${others.length ? html`<span class="note">${others.map((_, k) => `dashed: run ${compare[k]}`).join(", ")}</span>` : null}
+        ${others.length ? html`<span class="note">dashed: ${compare.join(", ")}</span>` : null}
         <${Button} label="Save a picture of the curves" icon="camera" text=${false} onClick=${() => set({ dialog: { name: "picture", what: "curves" } })} /></div>
-      ${groups.map((group) => html`<${Panel} key=${group.key} group=${group} shown=${shown} trace=${trace} others=${others} height=${height} bottom=${false} theme=${theme} events=${trace.events} />`)}
-      ${difference ? groups.map((group) => html`<${Panel} key=${`difference ${group.key}`} group=${{ ...group, difference: true, signals: group.signals.map((signal) => ({ ...signal, labels: undefined })) }} shown=${shown} trace=${difference} others=${[]} height=${height}
+      ${groups.map((group) => html`<${Panel} key=${group.key} group=${group} shown=${shown} trace=${trace} others=${others} height=${flat(group) ? 46 : height} bottom=${false} theme=${theme} events=${trace.events} />`)}
+      ${difference ? groups.map((group) => html`<${Panel} key=${`difference ${group.key}`} group=${{ ...group, difference: true, signals: group.signals.map((signal) => ({ ...signal, labels: undefined })) }} shown=${shown} trace=${difference} others=${[]} height=${flat(group) ? 46 : height}
         bottom=${false} theme=${theme} events=${[]} />`) : null}
       <${EventLane} key=${`events ${run.id}`} trace=${trace} theme=${theme} />
       <${StepLane} key=${`steps ${run.id}`} trace=${trace} theme=${theme} />

@@ -55,19 +55,10 @@ function problemsByUnit(view) {
   return found;
 }
 
-/** The places in the order of a step at which something of each unit is computed. */
-export function orderByUnit(order) {
-  const places = new Map();
-  (order || []).forEach((ports, k) => {
-    for (const port of ports) {
-      const unit = port.slice(0, port.indexOf("."));
-      places.set(unit, [...new Set([...(places.get(unit) || []), k + 1])]);
-    }
-  });
-  return places;
-}
+/** When each port is computed: its number in the order. Those of a loop, which are solved together, share one. */
+const orderOf = (order) => new Map((order || []).flatMap((ports, k) => ports.map((port) => [port, k + 1])));
 
-const Pin = ({ box, pin, out, verdict, onBegin, problem }) => {
+const Pin = ({ box, pin, out, verdict, onBegin, problem, turn }) => {
   const x = out ? box.x + box.width : box.x;
   const name = pinName(box, pin);
   if (pin.name === " " || box.kind === "event") return null;
@@ -76,6 +67,7 @@ const Pin = ({ box, pin, out, verdict, onBegin, problem }) => {
     data-pin=${name} data-side=${out ? "out" : "in"} data-tip=${tip} onPointerDown=${out && pin.name !== " " ? (event) => onBegin(event, box, pin) : undefined}>
     <rect class="reach" x=${out ? x - (isUnit(box) ? 22 : 10) : x - 9} y=${pin.y - 8} width=${isUnit(box) ? 31 : 19} height="16" />
     <circle cx=${x} cy=${pin.y} r="3.4" />
+    ${turn ? html`<g class="turn"><rect x=${out ? x + 5 : x - 6 - 7 * String(turn).length - 4} y=${pin.y - 13} width=${7 * String(turn).length + 5} height="11" rx="5" /><text x=${out ? x + 7.5 + 3.5 * String(turn).length : x - 7.5 - 3.5 * String(turn).length} y=${pin.y - 4.5}>${turn}</text></g>` : null}
     ${isUnit(box) && pin.name.trim() ? html`<text x=${out ? x - 7 : x + 7} y=${pin.y + 3.5} text-anchor=${out ? "end" : "start"}>${short(pin.name, 26)}</text>` : null}
   </g>`;
 };
@@ -94,10 +86,8 @@ function Box({ box, selected, problems, failed, order, core, targets, handlers, 
     ${box.lines.map((line, k) => html`<text key=${k} class=${k ? "rate" : "kind"} x=${box.x + box.width / 2} y=${box.y + 29 + 12 * k}>${line}</text>`)}
     ${box.through.map(([y0, y1], k) => html`<path key=${k} class="through" d=${`M${box.x + 2},${y0} L${box.x + box.width - 2},${y1}`} />`)}
     ${[[box.inputs, false], [box.outputs, true]].map(([pins, out]) => pins.map((pin) => html`<${Pin} key=${`${out}${pin.name}`} box=${box} pin=${pin} out=${out}
-      verdict=${!out && targets ? targets[pinName(box, pin)] : null} onBegin=${handlers.wire} problem=${problems?.ports.get(pin.name)} />`))}
+      verdict=${!out && targets ? targets[pinName(box, pin)] : null} onBegin=${handlers.wire} problem=${problems?.ports.get(pin.name)} turn=${order?.get(pinName(box, pin))} />`))}
     ${core !== undefined && html`<g class="mark core-mark"><rect x=${box.x} y=${box.y - 12} width="40" height="11" rx="3" /><text x=${box.x + 20} y=${box.y - 3.500}>core ${core + 1}</text></g>`}
-    ${order && html`<g class="mark order-mark"><rect x=${box.x + box.width - 8 * String(order.join(" ")).length - 6} y=${box.y + box.height - 6} width=${8 * String(order.join(" ")).length + 12} height="13" rx="6.500" />
-      <text x=${box.x + box.width - 4 * String(order.join(" ")).length} y=${box.y + box.height + 4}>${order.join(" ")}</text></g>`}
     ${(problems || failed) && html`<g class="mark alarm" data-tip=${tip}><circle cx=${box.x + box.width} cy=${box.y} r="8" /><text x=${box.x + box.width} y=${box.y + 4}>${failed ? "×" : problems.count > 1 ? problems.count : "!"}</text></g>`}
   </g>`;
 }
@@ -135,7 +125,8 @@ export function Diagram() {
   const fit = () => {
     const d = latest.current.diagram;
     if (!d || !svg.current) return;
-    const { width, height } = svg.current.getBoundingClientRect();
+    const { width: all, height } = svg.current.getBoundingClientRect();
+    const width = all - (state.show.order ? 236 : 0); // where the list of the order is
     if (!width || !height) return;
     const [x0, y0, x1, y1] = extent(d);
     camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - 76) / (y1 - y0))));
@@ -163,7 +154,7 @@ export function Diagram() {
 
   useLayoutEffect(place);
   useEffect(() => { camera.touched = false; }, [path_, inside]);
-  useEffect(() => { if (!camera.touched && diagram) fit(); }, [diagram, path_, inside]);
+  useEffect(() => { if (!camera.touched && diagram) fit(); }, [diagram, path_, inside, show.order]);
   useEffect(() => {
     const element = svg.current;
     const resized = new ResizeObserver(() => camera.touched || fit());
@@ -270,7 +261,7 @@ export function Diagram() {
 
   const problems = problemsByUnit(view);
   const failed = run?.failure?.unit && run.file === path_ ? run.failure : null;
-  const order = show.order ? orderByUnit(view?.master?.order) : new Map();
+  const order = show.order ? orderOf(view?.master?.order) : null;
   const cores = (show.cores && view?.master?.cores) || {};
   const hasLoops = diagram?.wires.some((wire) => wire.loop);
   const boxes = diagram?.boxes || [];
@@ -290,7 +281,7 @@ export function Diagram() {
   const empty = view && !Object.keys(view.units || {}).length && !(view.problems || []).some((problem) => (problem.where || []).join() !== "units"); // that there are no units yet is no problem
 
   return html`<section class="diagram-pane" aria-label="Diagram">
-    <${DiagramBar} hasLoops=${hasLoops} fit=${fit} zoom=${zoom} />
+    <${DiagramBar} hasLoops=${hasLoops} fit=${fit} />
     <div class="canvas"><svg ref=${svg} class=${`diagram ${show.loops ? "show-loops" : ""} ${wiring ? "wiring" : ""} ${drag ? "dragging" : ""} ${viewing ? "viewing" : ""}`}
       role="group" aria-label=${`Diagram of ${path_ || "nothing"}: ${count(boxes.filter(isUnit).length, "unit")}, ${count(diagram?.wires.length || 0, "wire")}`} onPointerDown=${pan}
       onKeyDown=${diagramKeys}>
@@ -304,7 +295,7 @@ export function Diagram() {
         ${(diagram?.wires || []).map((wire) => html`<${Wire} key=${wireKey(wire)} wire=${wire} selected=${selection?.kind === "wire" && selection.name === wireKey(wire)}
           onSelect=${chooseWire} faded=${show.loops && !wire.loop} moved=${moved(wire)} />`)}
         ${boxes.map(shifted).map((box) => html`<${Box} key=${box.key} box=${box} selected=${selection?.key === box.key} problems=${isUnit(box) ? problems.get(box.name) : null}
-          failed=${isUnit(box) && failed?.unit === box.name ? failed.message : null} order=${isUnit(box) ? order.get(box.name) : null} core=${isUnit(box) ? cores[box.name] : undefined}
+          failed=${isUnit(box) && failed?.unit === box.name ? failed.message : null} order=${order} core=${isUnit(box) ? cores[box.name] : undefined}
           targets=${wiring?.targets} handlers=${handlers} faded=${show.loops && !box.loop && hasLoops} />`)}
         ${wiring && html`<path class=${`wire-in-hand ${over ? (over.ok ? "allowed" : "refused") : ""}`} d=${elbow(wiring.start, wiring.to)} />`}
       </g>
@@ -402,8 +393,8 @@ function WireHint({ wiring, verdict }) {
   const hint = useRef();
   useLayoutEffect(() => {
     if (!wiring.pointer) return;
-    hint.current.style.left = `${Math.min(wiring.pointer[0] + 16, innerWidth - 330)}px`;
-    hint.current.style.top = `${wiring.pointer[1] + 14}px`;
+    hint.current.style.left = `${Math.min(wiring.pointer[0] + 20, innerWidth - 330)}px`;
+    hint.current.style.top = `${wiring.pointer[1] + 24}px`;
   });
   const text = !wiring.over ? `${wiring.from} → drop on an input`
     : !verdict ? `${wiring.from} → ${wiring.over}`
@@ -411,7 +402,7 @@ function WireHint({ wiring, verdict }) {
   return html`<div ref=${hint} class=${`wire-hint ${verdict ? (verdict.ok ? "allowed" : "refused") : ""}`} role="status">${text}</div>`;
 }
 
-function DiagramBar({ hasLoops, fit, zoom }) {
+function DiagramBar({ hasLoops, fit }) {
   const [show, inside, path_, view] = useStore((s) => [s.show, s.inside, s.path, s.view]);
   const toggle = (name) => {
     set({ show: { ...state.show, [name]: !state.show[name] } });
@@ -434,8 +425,7 @@ function DiagramBar({ hasLoops, fit, zoom }) {
       <${Button} label="All ports" keys="P" tip="Also draw ports that nothing is connected to" pressed=${show.everyPort} onClick=${() => toggle("everyPort")} />
       <span class="gap"></span>
       <${Button} label="Tidy up" icon="tidy" text=${false} keys="T" onClick=${tidy} />
-      <${Button} label="Fit" icon="fit" text=${false} keys="0" onClick=${fit} />
-      <${Button} label="−" tip="Smaller" onClick=${() => zoom(1 / 1.25)} /><${Button} label="+" tip="Larger" onClick=${() => zoom(1.25)} />
+      <${Button} label="Fit into view (wheel, + and − zoom)" icon="fit" text=${false} keys="0" onClick=${fit} />
       <${Button} label="Save a picture of the diagram" icon="camera" text=${false} onClick=${() => set({ dialog: { name: "picture", what: "diagram" } })} />
     </div>
   </div>`;
@@ -463,7 +453,7 @@ export function ProblemStrip({ problems }) {
   const worst = ["error", "warning", "note"].find((severity) => problems.some((problem) => problem.severity === severity));
   const sorted = [...problems].sort((a, b) => "ewn".indexOf(a.severity[0]) - "ewn".indexOf(b.severity[0]));
   const shown = open ? sorted : sorted.slice(0, 1);
-  return html`<div class=${`problem-strip ${worst}`} role="region" aria-label="Problems" tabindex=${open ? "0" : undefined}>
+  return html`<div class=${`problem-strip ${worst} ${open ? "open" : ""}`} role="region" aria-label="Problems" tabindex=${open ? "0" : undefined}>
     ${shown.map((problem, k) => html`<${Problem} key=${k} problem=${problem} />`)}
     ${problems.length > 1 && html`<button type="button" class="button quiet all" aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>${open ? "less" : `all ${problems.length}`}</button>`}
   </div>`;
@@ -477,7 +467,7 @@ export function Problem({ problem }) {
   };
   return html`<div class=${`problem ${problem.severity}`}>
     <${Icon} name="warn" />
-    <p>${problem.message}</p>
+    <p data-tip=${problem.severity === "note" ? problem.message : undefined}>${problem.message}</p>
     ${(problem.fixes || []).map((fix, k) => html`<button type="button" key=${k} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}
     ${problem.line && html`<button type="button" class="button quiet" onClick=${go}>line ${problem.line}</button>`}
   </div>`;

@@ -25,7 +25,7 @@ export function moment(iso) {
   const date = new Date(typeof iso === "number" ? 1000 * iso : iso);
   if (Number.isNaN(date.getTime())) return String(iso || "");
   const today = date.toDateString() === new Date().toDateString();
-  return today ? date.toLocaleTimeString() : date.toLocaleString([], { dateStyle: "short", timeStyle: "short" });
+  return today ? date.toLocaleTimeString([], { hourCycle: "h23" }) : date.toLocaleString([], { dateStyle: "short", timeStyle: "short", hourCycle: "h23" });
 }
 
 export const size = (bytes) =>

@@ -125,7 +125,7 @@ async function begin() {
       if (!(await reopenDraft(path))) complain(error);
     }
   }
-  const run = wanted.get("run") || state.runs.find((one) => isLive(one) && one.file === state.path)?.id || state.runs.find(isLive)?.id;
+  const run = wanted.get("run") || state.runs.find((one) => isLive(one) && (!state.path || one.file === state.path))?.id;
   if (run && state.runs.some((one) => one.id === run)) await watch(run);
 }
 

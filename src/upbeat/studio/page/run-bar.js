@@ -30,7 +30,7 @@ export function RunBar() {
       onCommit=${(text) => { const value = parsed(text); want({ until: typeof value === "number" ? value : null }); }} /> s</label>
     <${Choice} id="pace" value=${wanted.realTime ? String(wanted.realTime) : ""} options=${PACES} label="Pace of the run" onChange=${(value) => want({ realTime: value ? Number(value) : null })} />
     <${Choice} id="engine" value=${wanted.engine || ""} options=${ENGINES} label="Engine" onChange=${(value) => want({ engine: value || null })} />
-    ${run ? html`<span class="run-now" role="status" data-state=${run.state}><span class=${`state ${run.state}`}>${run.state}</span><span class="mono time">t = ${number(run.time ?? 0, 5)} s</span>
+    ${run ? html`<span class="run-now" role="status" data-state=${run.state}><span class=${`state ${run.state}`} data-tip=${run.id}>${run.file === path ? run.state : `${run.file}: ${run.state}`}</span><span class="mono time">t = ${number(run.time ?? 0, 5)} s</span>
       ${run.wall && !live ? html`<span class="note">${duration(run.wall)}</span>` : null}${live && !connected ? html`<span class="tag">waiting for the server</span>` : null}</span>` : null}
     ${share !== null ? html`<progress class="run-progress" value=${share} max="1" aria-label="Progress of the run"></progress>` : null}
   </div>`;
