@@ -259,7 +259,7 @@ def test_malformed_subscriptions_are_answered(studio: Studio, message: str) -> N
 
 
 def test_a_run_that_is_not_there(studio: Studio) -> None:
-    assert "there is no run" in studio.ask("GET", "/api/runs/nothing", status=400)["error"]
+    assert "there is no run" in studio.ask("GET", "/api/runs/nothing", status=404)["error"]
     with connect(
         f"ws://127.0.0.1:{studio.port}/api/live?run=nothing",
         additional_headers={"X-Upbeat-Token": studio.token},

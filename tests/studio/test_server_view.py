@@ -296,7 +296,7 @@ def test_a_judgement_is_cancelled(studio: Studio) -> None:
     )["id"]  # fmt: skip
     assert studio.ask("GET", f"/api/jobs/{name}")["state"] == "running"
     assert studio.ask("DELETE", f"/api/jobs/{name}") == {}
-    assert "no job" in studio.ask("GET", f"/api/jobs/{name}", status=400)["error"]
+    assert "no job" in studio.ask("GET", f"/api/jobs/{name}", status=404)["error"]
 
 
 def test_judgements_that_fail_say_why(studio: Studio) -> None:

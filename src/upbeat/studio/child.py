@@ -85,7 +85,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 def look(channel: Channel) -> None:
     """Answer questions about scenarios until the server goes away."""
-    import_module("upbeat.studio.look")  # before the first question, rather than with it
+    import_module("upbeat.studio.look").warm()  # before the first question, rather than with it
     while (asked := channel.read()) is not None:
         try:
             answer = _OPS[str(asked["op"])](asked)

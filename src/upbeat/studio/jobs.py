@@ -12,7 +12,7 @@ from typing import Any
 
 from upbeat.core.errors import InvalidInput, suggest
 from upbeat.studio.processes import Child, Died
-from upbeat.studio.project import RUNS, Project
+from upbeat.studio.project import RUNS, Missing, Project
 from upbeat.studio.runs import Runs
 
 WHAT = (
@@ -59,7 +59,7 @@ class Jobs:
     def get(self, name: str) -> Job:
         """One of them."""
         if name not in self._jobs:
-            raise InvalidInput(f"there is no job '{name}'. {suggest(name, self._jobs, 'jobs')}")
+            raise Missing(f"there is no job '{name}'. {suggest(name, self._jobs, 'jobs')}")
         return self._jobs[name]
 
     async def start(self, asked: Mapping[str, Any]) -> Job:

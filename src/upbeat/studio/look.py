@@ -110,6 +110,26 @@ def _placed(problem: Problem) -> Problem:
     return Problem((), what, problem.hint, int(place[1]), int(place[2]) if place[2] else None)
 
 
+_SMALL = """[units.a]
+states = { x = { der = "u - x", unit = "m" } }
+inputs = { u = { unit = "mm/s" } }
+outputs = ["x"]
+[inputs]
+push = { start = 0.0, unit = "m/s" }
+[connections]
+"a.u" = "push"
+[master]
+step = 0.1
+[run]
+until = 1.0
+"""
+
+
+def warm() -> None:
+    """Load all that a view needs, units of measure included: that takes longer than most views."""
+    view({}, Path("small.toml"), _SMALL, python=False, root=Path())
+
+
 # ----------------------------------------------------------------------------------------------------
 # The view.
 

@@ -46,6 +46,10 @@ class Refused(InvalidInput):
     """A path that is none of the project's, or that may not be written."""
 
 
+class Missing(FileProblem):
+    """There is no such file, run or judgement."""
+
+
 class Changed(InvalidInput):
     """Somebody else has written the file since it was read: `text` and `version` are theirs."""
 
@@ -140,7 +144,7 @@ class Project:
         data = self._bytes(path)
         if data is None:
             known = [one["path"] for one in self.files()]
-            raise FileProblem(f"there is no file '{name}'. {suggest(str(name), known, 'files')}")
+            raise Missing(f"there is no file '{name}'. {suggest(str(name), known, 'files')}")
         return _text(data, str(name)), version_of(data)
 
     @staticmethod

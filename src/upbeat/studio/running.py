@@ -37,7 +37,7 @@ from upbeat.trace.log import Outcome
 from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import as_isolated
 
-WATCHED, ALONE = 0.03, 0.25
+WATCHED, ALONE = 0.04, 0.25
 """Seconds after which it hands over what it has recorded and looks for what is wanted."""
 MAX_STEPS = 400
 """So many entries of the step log are told at a time; of more, every so many-th."""
@@ -139,11 +139,13 @@ class _Told:
         self._channel = channel
         self._lines = Lines(str(asked["text"]))
         self._steps = 0
+        self._busy = 0.0
         self.checkpoints = ""
         """Why there are none."""
 
     def began(self, made: Experiment, this: Run) -> None:
         """What there is to see and to set."""
+        self._busy = time.process_time()
         self._channel.write(
             {
                 "kind": "began",
@@ -203,6 +205,7 @@ class _Told:
                 "said": trace.outcome.value,
                 "notes": list(trace.notes),
                 "warnings": list(trace.info.get("warnings", ())),
+                "cpu": time.process_time() - self._busy,
             }
         )
 

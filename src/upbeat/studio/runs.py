@@ -25,7 +25,7 @@ from upbeat.core.atomic import replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, suggest
 from upbeat.scenario.files.toml import Lines
 from upbeat.studio.processes import Child, Died, Spare
-from upbeat.studio.project import OWN, RUNS, Project
+from upbeat.studio.project import OWN, RUNS, Missing, Project
 from upbeat.studio.rows import Rows, steps_data
 from upbeat.trace.log import Outcome
 from upbeat.trace.trace import read
@@ -78,6 +78,8 @@ class RunOf:
     foreign: list[str] = field(default_factory=list)
     answers: dict[int, asyncio.Future[dict[str, Any]]] = field(default_factory=dict)
     used: float = 0.0
+    cpu: float | None = None
+    """Seconds of the processor that it has taken, from its first step on."""
     at: float = 0.0
     """When the latest rows were handed over, by the clock."""
     known: tuple[int, int, int] = (0, 0, 0)
@@ -135,6 +137,7 @@ class RunOf:
             "scenario": self.text,
             "checkpoints": self.checkpoints,
             "log": self.log[-200:],
+            "cpu": self.cpu,
         }
 
 
@@ -247,7 +250,7 @@ class Runs:
         if name not in self._runs:
             self.find()
         if not isinstance(name, str) or name not in self._runs:
-            raise InvalidInput(f"there is no run '{name}'. {suggest(str(name), self._runs, 'runs')}")
+            raise Missing(f"there is no run '{name}'. {suggest(str(name), self._runs, 'runs')}")
         run = self._runs[name]
         run.used = time.monotonic()
         if run.over and not run.rows.count:
@@ -390,7 +393,7 @@ class Runs:
             case "ended":
                 run.outcome, run.said = message["outcome"], message["said"]
                 run.time = message.get("time", run.time)
-                run.failure = message.get("failure")
+                run.failure, run.cpu = message.get("failure"), message.get("cpu")
                 run.notes = [*message.get("notes", run.notes), *message.get("warnings", ())]
         run.touch()
 

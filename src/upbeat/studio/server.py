@@ -24,7 +24,7 @@ from upbeat.studio.child import finite
 from upbeat.studio.edits import edited
 from upbeat.studio.jobs import Jobs
 from upbeat.studio.processes import Died, Looker
-from upbeat.studio.project import Changed, Project, Refused
+from upbeat.studio.project import Changed, Missing, Project, Refused
 from upbeat.studio.rows import MAX_SIGNALS, difference, packed
 from upbeat.studio.runs import Runs
 from upbeat.version import __version__
@@ -227,6 +227,8 @@ def _guarded(studio: Studio, handler: Handler) -> Callable[[Request], Awaitable[
             return await handler(studio, request)
         except Changed as error:
             return _refusal(409, str(error), text=error.text, version=error.version)
+        except Missing as error:
+            return _refusal(404, str(error))
         except Refused as error:
             return _refusal(403, str(error))
         except TooLarge as error:
@@ -298,7 +300,7 @@ async def _raw(studio: Studio, request: Request) -> Response:
     """A file to keep: it is never shown as a page of ours."""
     path = studio.project.path(request.query_params.get("path"))
     if not path.is_file():
-        return _refusal(404, f"there is no file '{request.query_params.get('path')}'")
+        raise Missing(f"there is no file '{request.query_params.get('path')}'")
     from starlette.responses import FileResponse
 
     return FileResponse(path, filename=path.name, media_type="application/octet-stream")
