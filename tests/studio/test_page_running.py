@@ -95,3 +95,5 @@ def test_a_unit_that_fails_is_marked(
     page.wait_for_selector('[data-box="broken"].failed')
     assert page.locator('[data-box="fine"].failed').count() == 0
     assert "broken" in page.locator(".failure").inner_text()
+    middle, right = (page.locator(pane).bounding_box() for pane in (".middle", ".right-pane"))
+    assert middle["x"] + middle["width"] <= right["x"]  # however long the sentence

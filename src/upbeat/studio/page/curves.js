@@ -25,7 +25,7 @@ function timeRange() {
   const trace = traceOf(run.id);
   const last = Math.max(trace.last ?? 0, run.time ?? 0);
   const first = trace.time.length ? Math.min(trace.time[0], run.start ?? trace.time[0]) : run.start ?? 0;
-  if (!isLive(run)) return [first, Math.max(last, first + 1e-9)];
+  if (!isLive(run)) return [first, last > first ? last : first + 1];
   if (run.until !== null && run.until !== undefined && Number.isFinite(run.until) && run.until - first <= 90) return [first, run.until];
   return last - first > 30 ? [last - 30, last] : [first, first + 30];
 }
@@ -317,7 +317,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
     return shared({
       bottom,
       scales: { y: { range } },
-      axis: group.measure === "boolean" ? { splits: () => [0, 1], values: () => ["false", "true"] } : labels ? { values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
+      axis: group.measure === "boolean" ? { splits: () => [0, 1], values: () => ["false", "true"] } : labels ? { ...(labels.size <= 9 ? { splits: (u) => [...labels.keys()].filter((code) => code >= u.scales.y.min && code <= u.scales.y.max) } : {}), values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
       hooks: {
         setCursor: [readout],
         draw: [(u) => {
@@ -359,7 +359,7 @@ function nearest(time, t) {
   return low;
 }
 
-/** Events on the time axis, a line for each name. Those that were seen coming are full, those that were found late open. */
+/** Events on the time axis, a line for each name. Those that were predicted are full, those that were not open. */
 function EventLane(given) {
   const [, redraw] = useState(0);
   const { trace } = given;
@@ -395,15 +395,18 @@ function Events({ trace, theme, bottom }) {
   }, [{ points: { show: false }, paths: () => null }]), [key], height, () => [[0, 1], [0, 0]]);
   useEffect(() => trace.subscribe(() => { redraw((n) => n + 1); plot.current.redraw(true, false); sameWindow(); }), [key]);
   const n = trace.events.length + trace.moreEvents;
+  const kinds = new Set(trace.events.map(kindOfEvent));
   return html`<figure class="curve-panel lane events-lane" aria-label=${`${count(n, "event")}: ${trace.events.slice(0, 20).map((event) => `${event.name} at ${number(event.t, 5)} s`).join(", ")}`}>
     <figcaption><span class="lane-name">Events</span><b id="event-count" data-count=${n}>${n}</b>${hovered ? html`<span class="hovered"><b class="mono">${hovered.name}</b> t = ${number(hovered.t, 9)} s
-      ${hovered.unit ? html` <span class="mono">${hovered.unit}</span>` : null} ${hovered.what || ""} ${seenComing(hovered) ? "seen coming" : "found after a step"}</span>`
-      : html`<span class="note"><i class="mark-full"></i> seen coming <i class="mark-open"></i> found after a step</span>`}
+      ${hovered.unit ? html` <span class="mono">${hovered.unit}</span>` : null} ${hovered.what || ""} ${KINDS[kindOfEvent(hovered)]}</span>`
+      : Object.entries(KINDS).filter(([kind]) => kinds.has(kind)).map(([kind, label]) => html`<span class="note" key=${kind}><i class=${`event-mark ${kind}`}></i>${label}</span>`)}
       ${trace.moreEvents ? html`<span class="note">the last ${trace.events.length} are drawn</span>` : null}</figcaption>
     <div ref=${place} class="plot"></div></figure>`;
 }
 
-const seenComing = (event) => event.predicted !== null && event.predicted !== undefined && event.predicted !== false;
+/** Events between units are predicted, or noticed after a step; those of a unit happen where it says. */
+const KINDS = { predicted: "predicted", noticed: "noticed after a step", own: "of a unit" };
+const kindOfEvent = (event) => (event.kind === "unit" ? "own" : typeof event.predicted === "number" ? "predicted" : "noticed");
 
 function drawEvents(plot, trace, laneOf) {
   const { ctx } = plot;
@@ -420,13 +423,17 @@ function drawEvents(plot, trace, laneOf) {
     const y = plot.valToPos(laneOf(event.name), "y", true);
     const r = 4.2 * pixel;
     ctx.strokeStyle = ctx.fillStyle = token("--event");
+    const kind = kindOfEvent(event);
     ctx.beginPath();
-    ctx.moveTo(x, y - r);
-    ctx.lineTo(x + r, y);
-    ctx.lineTo(x, y + r);
-    ctx.lineTo(x - r, y);
-    ctx.closePath();
-    if (!seenComing(event)) { ctx.fillStyle = token("--panel"); ctx.fill(); ctx.stroke(); } else ctx.fill();
+    if (kind === "own") ctx.arc(x, y, 0.8 * r, 0, 2 * Math.PI);
+    else {
+      ctx.moveTo(x, y - r);
+      ctx.lineTo(x + r, y);
+      ctx.lineTo(x, y + r);
+      ctx.lineTo(x - r, y);
+      ctx.closePath();
+    }
+    if (kind === "noticed") { ctx.fillStyle = token("--panel"); ctx.fill(); ctx.stroke(); } else ctx.fill();
   }
   ctx.restore();
 }

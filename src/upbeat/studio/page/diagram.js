@@ -126,12 +126,13 @@ export function Diagram() {
     const d = latest.current.diagram;
     if (!d || !svg.current) return;
     const { width: all, height } = svg.current.getBoundingClientRect();
+    const top = state.inside.length ? 82 : 46; // where the tools are
     const width = all - (state.show.order ? 236 : 0); // where the list of the order is
     if (!width || !height) return;
     const [x0, y0, x1, y1] = extent(d);
-    camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - 76) / (y1 - y0))));
+    camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - top - 30) / (y1 - y0))));
     camera.x = (width - camera.k * (x0 + x1)) / 2;
-    camera.y = (height + 30 - camera.k * (y0 + y1)) / 2;
+    camera.y = (height + top - 16 - camera.k * (y0 + y1)) / 2;
     camera.touched = false;
     place();
   };

@@ -209,6 +209,7 @@ export async function refresh({ tidy = false } = {}) {
       cores: state.show.cores,
     });
     if (number !== sequence) return;
+    if (nested) view.problems = view.problems.filter((problem) => problem.where?.[0] !== "run"); // the outer one says how long
     set({ view, viewing: false, diagram: view.diagram || state.diagram });
     tellSelection();
   } catch (error) {

@@ -156,16 +156,20 @@ function Starts({ name, unit, table }) {
     <td>${measure(port.unit)}</td></tr>`)}</tbody></table><//>`;
 }
 
+/** A connection with a table or a list for its text is changed in the text of the scenario. */
+const InText = ({ connection }) => html`<span class="grow mono note cut" data-tip=${written(connection.text)}>${written(connection.text)}</span>
+  <button type="button" class="link" onClick=${() => set({ tabs: { ...state.tabs, right: "text" }, goto: { line: connection.line, at: Date.now() } })}>line ${connection.line}</button>`;
+
 /** Where each input gets its value from; an expression may be typed at once. */
 function Inputs({ name, unit }) {
   const view = useStore((s) => s.view);
   if (!unit.inputs.length) return null;
-  const from = new Map((view?.connections || []).map((connection) => [connection.target, connection.text]));
+  const from = new Map((view?.connections || []).map((connection) => [connection.target, connection]));
   return html`<${Part} title="Inputs">${unit.inputs.map((port) => {
     const target = `${name}.${port.name}`;
     return html`<div class="entry" key=${port.name} data-tip=${port.description || undefined}><label class="mono" for=${`input-${port.name}`}>${port.name}</label><span class="equals">=</span>
-      <${ExpressionField} id=${`input-${port.name}`} value=${written(from.get(target))} label=${`${target} is connected to`} placeholder=${from.has(target) ? "" : `${port.start !== undefined && port.start !== null ? `${number(port.start)} (free)` : "not connected"}`}
-        onCommit=${(text) => edit([text ? { op: "connect", from: text, to: target, text } : { op: "disconnect", to: target }], `connect ${target}`)} />${measure(port.unit)}</div>`;
+      ${from.has(target) && typeof from.get(target).text !== "string" ? html`<${InText} connection=${from.get(target)} />` : html`<${ExpressionField} id=${`input-${port.name}`} value=${from.get(target)?.text ?? ""} label=${`${target} is connected to`} placeholder=${from.has(target) ? "" : `${port.start !== undefined && port.start !== null ? `${number(port.start)} (free)` : "not connected"}`}
+        onCommit=${(text) => edit([text ? { op: "connect", from: text, to: target, text } : { op: "disconnect", to: target }], `connect ${target}`)} />`}${measure(port.unit)}</div>`;
   })}<//>`;
 }
 
@@ -262,9 +266,9 @@ function WireForm({ selection, view }) {
   if (selection.wire === "watch") return html`<${Heading} what="event" name=${`${selection.source} – ${selection.target}`} /><p class="note">The event ${selection.target} looks at ${selection.source}.</p>
     <${Button} label=${`Show ${selection.target}`} onClick=${() => set({ selection: { kind: "event", name: selection.target, key: `event ${selection.target}` } })} />`;
   return html`<${Heading} what="connection" name=${`→ ${selection.target}`} tools=${html`<${Button} label="Disconnect" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
-    ${connection ? html`<div class="entry"><label class="mono" for="connection-text">${selection.target}</label><span class="equals">=</span></div>
-      <${ExpressionField} id="connection-text" value=${written(connection.text)} label=${`Expression of ${selection.target}`} onCommit=${(text) =>
-        edit([text ? { op: "connect", from: text, to: selection.target, text } : { op: "disconnect", to: selection.target }], `connect ${selection.target}`)} />
+    ${connection && typeof connection.text !== "string" ? html`<div class="entry wire-text"><${InText} connection=${connection} /></div>` : connection ? html`<div class="entry wire-text"><label class="mono" for="connection-text">${selection.target}</label><span class="equals">=</span></div>
+      <div class="wire-text"><${ExpressionField} id="connection-text" value=${written(connection.text)} label=${`Expression of ${selection.target}`} onCommit=${(text) =>
+        edit([text ? { op: "connect", from: text, to: selection.target, text } : { op: "disconnect", to: selection.target }], `connect ${selection.target}`)} /></div>
       ${port ? html`<p class="note">The input is ${port.kind}${port.unit ? html`, in ${measure(port.unit)}` : ", without a unit of measure"}. An expression over outputs and inputs of the scenario may stand here: <span class="mono">2*${selection.source}</span></p>` : null}`
       : html`<p class="note">From ${selection.source}</p>`}`;
 }

@@ -77,7 +77,7 @@ function Bottom() {
   ]} extra=${run?.failure ? html`<${Failure} run=${run} />` : null} />`;
 }
 
-const Failure = ({ run }) => html`<p class="failure" role="alert"><b>${run.failure.unit ? `${run.failure.unit} failed: ` : "The run failed: "}</b>${run.failure.message}
+const Failure = ({ run }) => html`<p class="failure" role="alert" data-tip=${run.failure.message}><b>${run.failure.unit ? `${run.failure.unit} failed: ` : "The run failed: "}</b>${run.failure.message}
   ${run.failure.unit && run.failure.unit in (state.view?.units || {}) ? html`<button type="button" class="link" onClick=${() => set({ selection: { kind: "unit", name: run.failure.unit, key: run.failure.unit }, tabs: { ...state.tabs, right: "inspect" } })}>show it</button>` : null}</p>`;
 
 function Log({ log, run }) {
