@@ -9,8 +9,8 @@
 * `layout_ms`: to find the places of boxes and wires of 50 and 500 units. `view_ms` is what the page waits
   for: reading, checking, planning and layout, there and back.
 * `bytes_transferred`: everything that the browser loads until it shows a scenario of 50 units, and
-  `first_view_ms`, how long that takes in a studio that has been started; `cold_view_ms`, where it is asked for
-  in the moment in which the address is printed.
+  `first_view_ms`, how long that takes in a studio that has been started; `cold_view_ms`, where it is asked
+  for in the moment in which the address is printed.
 """
 
 from __future__ import annotations

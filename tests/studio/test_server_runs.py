@@ -259,6 +259,7 @@ def test_runs_are_found_again_by_another_server(folder: Path) -> None:
         assert second.ask("GET", f"/api/runs/{run}")["scenario"] == SPRING
         assert known[cut]["state"] == "stopped"
         assert known[cut]["rows"] > 50
+        assert known[cut]["resumable"]
         _, columns = second.data(run, ["mass.x"])
         assert columns.shape == (2, 501)
         assert second.ask("DELETE", f"/api/runs/{run}") == {}

@@ -102,9 +102,10 @@ def _run(asked: Mapping[str, Any], wanted: queue.SimpleQueue[dict[str, Any] | No
             try:
                 message = wanted.get(block=not going)
             except queue.Empty:
-                this.go(WATCHED if watched else ALONE)
-                if watched or time.monotonic() > due:
-                    due = time.monotonic() + ALONE
+                often = WATCHED if watched else ALONE
+                this.go(often)
+                if time.monotonic() > due:  # a quick run comes back whenever its buffer is full
+                    due = time.monotonic() + 0.9 * often
                     told.far(this, "running", steps=watched)
                 continue
             if message is None or message["do"] == "stop":

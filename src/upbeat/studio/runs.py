@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 import signal
+import threading
 import time
 import tomllib
 from collections.abc import Mapping
@@ -156,12 +157,17 @@ class Runs:
         self._project = project
         self._runs: dict[str, RunOf] = {}
         self._processes = Spare("run", project.folder)
+        self._finding = threading.Lock()
         self._questions = itertools.count(1)
 
     # ---------------------------------------------------------------- finding
 
     def find(self) -> None:
         """Look which results there are in the folder, those of former sessions included."""
+        with self._finding:
+            self._find()
+
+    def _find(self) -> None:
         folder = self._project.folder / RUNS
         try:
             there = {
@@ -179,7 +185,7 @@ class Runs:
                     self._runs[name] = self._found(name, path)
         for name, run in list(self._runs.items()):
             if run.over and name not in there and not self._noted(name):
-                del self._runs[name]
+                self._runs.pop(name, None)
 
     def _noted(self, name: str) -> bool:
         return _note(self._project, name).exists()

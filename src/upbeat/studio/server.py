@@ -609,6 +609,7 @@ def serve(studio: Studio, port: int, ready: Callable[[Studio], None], *, browser
         with contextlib.suppress(webbrowser.Error, OSError):
             webbrowser.open(studio.address)
     try:
-        uvicorn.Server(config).run(sockets=[bound])
+        with contextlib.suppress(KeyboardInterrupt):  # which is how it is meant to end
+            uvicorn.Server(config).run(sockets=[bound])
     finally:
         bound.close()

@@ -21,6 +21,7 @@ from tools.evidence.areas import (
     resting,
     stability,
     structures,
+    studio,
     trust,
     truth,
 )
@@ -44,6 +45,7 @@ AREAS: dict[str, tuple[Claim, ...]] = {
     "Generated code": generated.CLAIMS,
     "Properties and power bonds": properties.CLAIMS,
     "Studies": explore.CLAIMS,
+    "Studio": studio.CLAIMS,
     "Nothing costs a user anything": hardening.CLAIMS,
     "The code base": anatomy.CLAIMS,
     "Installs": installs.CLAIMS,
