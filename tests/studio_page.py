@@ -62,7 +62,7 @@ def hold(page: Any, source: str, target: str) -> None:
 
 def until(page: Any, condition: str) -> None:
     """Wait until this is true in the page, whose security policy forbids Playwright's way of waiting."""
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60.0
     while not page.evaluate(condition):
         assert time.monotonic() < end, condition
         page.wait_for_timeout(20)

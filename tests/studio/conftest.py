@@ -46,7 +46,7 @@ def page_of(browser: Any) -> Iterator[Callable[..., Any]]:
 
     def opened(studio: Studio, file: str | None = None, **settings: Any) -> Any:
         context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         page.on(

@@ -345,6 +345,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
 }
 
 const short = (text, letters) => (String(text).length > letters ? `${String(text).slice(0, letters - 1)}…` : String(text));
+const ending = (text, letters) => (text.length > letters ? `…${text.slice(1 - letters)}` : text);
 const lastOf = (column) => { for (let k = column.length - 1; k >= 0; k--) if (column[k] !== null) return column[k]; return null; };
 
 /** The number of the last row that is not after `t`. */
@@ -379,7 +380,7 @@ function Events({ trace, theme, bottom }) {
   const [place, plot] = usePlot(() => shared({
     bottom, points: false,
     scales: { y: { range: () => [-0.7, Math.max(0, lanes.length - 1) + 0.7], dir: -1 } },
-    axis: { splits: () => lanes.map((_, k) => k), values: (_, ticks) => ticks.map((k) => short(lanes[k] ?? "", 10)), grid: { show: false }, ticks: { show: false } },
+    axis: { splits: () => lanes.map((_, k) => k), values: (_, ticks) => ticks.map((k) => ending(lanes[k] ?? "", 10)), grid: { show: false }, ticks: { show: false } },
     hooks: {
       draw: [(u) => drawEvents(u, trace, laneOf)],
       setCursor: [(u) => {
@@ -508,7 +509,7 @@ function grouped(signals) {
   const groups = new Map();
   for (const signal of signals) {
     const stepped = isStepped(signal);
-    const key = stepped && signal.labels ? `labels ${signal.labels.map(([, label]) => label).join(" ")}` : `${signal.unit || ""}|${stepped}`;
+    const key = stepped && signal.labels ? `labels ${signal.labels.map(([, label]) => label).join(" ")}` : `${signal.unit || ""}|${stepped ? signal.kind : ""}`;
     if (!groups.has(key)) groups.set(key, { key, measure: signal.unit || (stepped ? signal.kind : ""), stepped, signals: [] });
     groups.get(key).signals.push(signal);
   }

@@ -31,15 +31,19 @@ export async function openFile(path) {
     view: null,
     diagram: null,
     conflict: null,
-    show: { ...state.show, everyPort: unitsIn(restored ? draft.text : file.text) <= 24 },
+    show: { ...state.show, everyPort: isSmall(restored ? draft.text : file.text) },
   });
   if (restored) say(`Your changes to ${path} that were not saved are back. Undo takes them away.`);
   address();
   await refresh();
 }
 
-const unitsIn = (text) =>
-  new Set([...text.matchAll(/^\s*\[?\s*units\.("[^"]+"|[\w-]+)/gm)].map((found) => found[1])).size;
+/** Whether there is room for ports that nothing is connected to: guessed, as nobody has read the text yet. */
+function isSmall(text) {
+  const units = new Set([...text.matchAll(/^\s*\[?\s*units\.("[^"]+"|[\w-]+)/gm)].map((found) => found[1])).size;
+  const wires = text.match(/^\s*"?[\w.]+"?\s*=\s*"[\w.]+\.[\w.]+"/gm)?.length ?? 0;
+  return units <= 24 && wires <= 50;
+}
 
 /** A scenario that has no file yet. */
 export async function newFile(path, text) {
@@ -210,12 +214,27 @@ export async function refresh({ tidy = false } = {}) {
     });
     if (number !== sequence) return;
     if (nested) view.problems = view.problems.filter((problem) => problem.where?.[0] !== "run"); // the outer one says how long
+    if (few && !nested && view.diagram) inRow(view.diagram);
     set({ view, viewing: false, diagram: view.diagram || state.diagram });
     tellSelection();
   } catch (error) {
     if (number !== sequence) return;
     set({ viewing: false });
     complain(error);
+  }
+}
+
+/** Boxes that nothing connects yet stand beside each other: the picture is wider than it is high. */
+function inRow(diagram) {
+  if (diagram.wires.length || diagram.boxes.length < 2) return;
+  let x = 24;
+  for (const box of diagram.boxes) {
+    const down = 24 - box.y;
+    box.x = x;
+    box.y += down;
+    for (const pin of [...box.inputs, ...box.outputs]) pin.y += down;
+    box.through = box.through.map(([from, to]) => [from + down, to + down]);
+    x += 8 * Math.ceil((box.width + 56) / 8);
   }
 }
 

@@ -85,7 +85,7 @@ function Log({ log, run }) {
   useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [log.length]);
   const lines = [...(run?.notes || []).filter((note) => !log.includes(note)), ...log];
   return html`<div class="log" tabindex="0" role="log" aria-label="Log of the run">${lines.length ? lines.map((line, k) => html`<div key=${k}>${typeof line === "string" ? line : line.text || line.message || JSON.stringify(line)}</div>`) : html`<p class="empty">Nothing to tell.</p>`}
-    ${run?.said ? html`<div class="outcome">${run.said}</div>` : null}<div ref=${end}></div></div>`;
+    ${run?.failure ? html`<div class="problem error">${run.failure.message}</div>` : null}${run?.said ? html`<div class="outcome">${run.said}</div>` : null}<div ref=${end}></div></div>`;
 }
 
 /** Files can be dropped anywhere. */
