@@ -269,6 +269,24 @@ def test_runs_are_found_again_by_another_server(folder: Path) -> None:
         second.close()
 
 
+def test_a_run_of_another_studio_is_left_alone(studio: Studio) -> None:
+    run = studio.start("spring.toml", real_time=1.0, until=1000.0)
+    studio.until(run, "running")
+    with watching(studio, run, "mass.x") as page:
+        page.until(lambda: page.columns.shape[1] > 5)
+    other = Studio(studio.folder)
+    try:
+        found = other.ask("GET", f"/api/runs/{run}")
+        assert "somewhere else" in found["said"]
+        assert "somewhere else" in other.ask("DELETE", f"/api/runs/{run}", status=400)["error"]
+        again = other.ask("POST", "/api/runs", {"resume": run}, status=400)
+        assert "somewhere else" in again["error"]
+    finally:
+        other.close()
+    assert studio.until(run, "running")
+    studio.ask("POST", f"/api/runs/{run}", {"do": "stop"})
+
+
 def test_results_of_others_are_runs_too(studio: Studio, folder: Path) -> None:
     trace = up.load(folder / "two_mass" / "lookahead.toml").run()
     (folder / "runs").mkdir(exist_ok=True)

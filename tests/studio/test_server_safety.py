@@ -446,6 +446,14 @@ def test_wrong_arguments(tmp_path: Path, arguments: list[str], what: str) -> Non
     assert what in done.stderr
 
 
+def test_without_its_packages_it_says_what_to_type(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from upbeat.cli.main import main; sys.exit(main())"
+    line = [sys.executable, "-c", code, "studio"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 5
+    assert "pip install 'upbeat[studio]'" in done.stderr
+
+
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "upbeat.cli.main", "studio", *arguments, "--no-browser"]
     return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=60, check=False)

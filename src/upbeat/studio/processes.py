@@ -15,6 +15,7 @@ from typing import Any
 
 from upbeat.core.errors import UpbeatError
 from upbeat.studio.child import LENGTH
+from upbeat.studio.project import Project
 
 LARGEST = 1 << 28
 PATIENCE = 60.0
@@ -162,8 +163,8 @@ class Looker:
     Python units that have changed on the disk are only seen by a fresh process.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, project: Project) -> None:
+        self._project = project
         self._child: Child | None = None
         self._turn = asyncio.Lock()
         self._seen: object = None
@@ -172,12 +173,12 @@ class Looker:
         """The answer; `Died` if there was none."""
         async with self._turn:
             if question.get("python"):
-                seen = {str(file): file.stat().st_mtime_ns for file in sorted(self._folder.rglob("*.py"))}
+                seen = await asyncio.to_thread(self._project.code)
                 if seen != self._seen:
                     await self._end()
                 self._seen = seen
             if self._child is None:
-                self._child = await Child.start("look", self._folder)
+                self._child = await Child.start("look", self._project.folder)
             child = self._child
             answer = None
             try:
@@ -199,7 +200,7 @@ class Looker:
         """Have the process ready."""
         async with self._turn:
             if self._child is None:
-                self._child = await Child.start("look", self._folder)
+                self._child = await Child.start("look", self._project.folder)
 
     async def _end(self) -> None:
         child, self._child = self._child, None

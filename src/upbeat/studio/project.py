@@ -117,6 +117,10 @@ class Project:
                     return found
         return found
 
+    def code(self) -> list[tuple[str, float]]:
+        """The files of Python, and when they were changed last."""
+        return [(one["path"], one["changed"]) for one in self.files() if one["kind"] == "python"]
+
     def _inside(self, file: Path) -> bool:
         try:
             return file.resolve().is_relative_to(self.folder)

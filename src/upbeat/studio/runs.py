@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import itertools
 import json
 import re
@@ -39,6 +40,7 @@ OPEN_AT_ONCE = 6
 """So many results that have ended stay in memory, those that were asked for last."""
 MAX_STEPS = 100_000
 """So many entries about steps are kept of a run that goes on; of the older ones then every other one."""
+_ELSEWHERE = "the run goes on somewhere else: in another studio, or in upbeat run"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}\Z", re.ASCII)
 _BESIDE = (".events.csv", ".events.parquet", ".columns.csv")
 _OVER = ("ended", "failed", "stopped")
@@ -240,8 +242,10 @@ class Runs:
             run.state = _state(ending.outcome)
             if ending.outcome is Outcome.FAILED and run.failure is None:
                 run.failure = {"message": ending.info.get("failure", ""), "unit": None, "line": None}
-        elif not run.over:  # of a server that was killed
+        elif not run.over:  # of a server that was killed, or of another one
             run.outcome, run.said, run.state = Outcome.CUT_OFF.name, Outcome.CUT_OFF.value, "stopped"
+            if _written(run.path):
+                run.said = _ELSEWHERE
         run.known = len(rows.columns), rows.count, rows.happened
         run.rows = Rows(run.path)
 
@@ -317,6 +321,8 @@ class Runs:
         before = self.get(asked["resume"])
         if not before.over:
             raise InvalidInput("the run is still going on")
+        if _written(before.path):
+            raise InvalidInput(_ELSEWHERE)
         if not _checkpoint(self._project, before.id).exists():
             raise InvalidInput(f"the run '{before.id}' has no checkpoint to go on from")
         run = RunOf(before.id, before.path, before.file, before.text, before.started)
@@ -495,6 +501,8 @@ class Runs:
         """Forget a run, with its files."""
         if not run.over:
             await self.do(run, {"do": "stop"})
+        if _written(run.path):
+            raise InvalidInput(f"{_ELSEWHERE}: stop it there")
         self._runs.pop(run.id, None)
         stem = run.path.with_suffix("")
         for path in (
@@ -527,6 +535,18 @@ class Runs:
             with contextlib.suppress(UpbeatError):
                 return steps_data(read(run.path).steps)
         return run.steps
+
+
+def _written(path: Path) -> bool:
+    """Whether another process is writing a result."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _foreign(text: str) -> list[str]:

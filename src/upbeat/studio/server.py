@@ -66,7 +66,7 @@ class Studio:
     jobs: Jobs = field(init=False)
 
     def __post_init__(self) -> None:
-        self.looker = Looker(self.project.folder)
+        self.looker = Looker(self.project)
         self.runs = Runs(self.project)
         self.jobs = Jobs(self.project, self.runs)
 
@@ -392,7 +392,7 @@ async def _library(studio: Studio, request: Request) -> Response:
 async def _probe(studio: Studio, request: Request) -> Response:
     """An FMU is tried out in a process of its own, which may take its time."""
     path = studio.project.path((await given(request)).get("path"))
-    prober = Looker(studio.project.folder)
+    prober = Looker(studio.project)
     try:
         answer = await prober.ask({"op": "probe", "file": str(path)}, patience=300.0)
     finally:

@@ -1,4 +1,4 @@
-"""What was asked of the studio: that looking at a scenario, or at a run, costs little and keeps nobody waiting."""
+"""What was asked of the studio: that looking at a scenario or a run costs little and keeps nobody waiting."""
 
 from __future__ import annotations
 
