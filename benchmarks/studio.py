@@ -5,8 +5,8 @@
 * `latency_ms`: from a step of a run in real time to the picture that shows it, median. A run hands over what
   it has some twenty-five times a second, so that a step waits for half of that; this is part of it.
 * `cost_of_being_watched`: how much more of the processor the process of a run takes while a page looks at it,
-  of a native run of a second. Watched and unwatched runs take turns, and the quickest of each count, since what
-  other work on the machine adds has nothing to do with it; `cost_median` is the median of the ratios.
+  of a native run of a second. Watched and unwatched runs take turns, and the quickest of each count, since
+  what other work on the machine adds has nothing to do with it; `cost_median` is the median of the ratios.
 * `layout_ms`: to find the places of boxes and wires of 50 and 500 units. `view_ms` is what the page waits
   for: reading, checking, planning and layout, there and back.
 * `bytes_transferred`: everything that the browser loads until it shows a scenario of 50 units, and
