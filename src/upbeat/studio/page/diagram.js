@@ -130,7 +130,7 @@ export function Diagram() {
     const width = all - (state.show.order ? 236 : 0); // where the list of the order is
     if (!width || !height) return;
     const [x0, y0, x1, y1] = extent(d);
-    camera.k = Math.min(1.75, Math.max(0.08, Math.min((width - 48) / (x1 - x0), (height - top - 30) / (y1 - y0))));
+    camera.k = Math.min(1.75, Math.max(0.02, Math.min((width - 48) / (x1 - x0), (height - top - 30) / (y1 - y0))));
     camera.x = (width - camera.k * (x0 + x1)) / 2;
     camera.y = (height + top - 16 - camera.k * (y0 + y1)) / 2;
     camera.touched = false;
@@ -139,7 +139,7 @@ export function Diagram() {
   const zoom = (factor, x, y) => {
     const box = svg.current.getBoundingClientRect();
     const [px, py] = [x ?? box.width / 2, y ?? box.height / 2];
-    const k = Math.min(5, Math.max(0.05, camera.k * factor));
+    const k = Math.min(5, Math.max(0.02, camera.k * factor));
     camera.x = px - ((px - camera.x) * k) / camera.k;
     camera.y = py - ((py - camera.y) * k) / camera.k;
     camera.k = k;
