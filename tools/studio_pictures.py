@@ -90,6 +90,7 @@ def live(studio: Studio, browser: Any) -> Any:
     until(page, "studio.state.run.time > 40")
     page.click("#pause")
     until(page, "studio.state.run.state === 'paused'")
+    page.mouse.move(700, 300)
     page.wait_for_timeout(300)
     return page
 

@@ -541,7 +541,7 @@ export function Curves() {
   const panels = groups.length + (difference ? groups.length : 0);
   const flat = (group) => group.stepped && group.signals.every((signal) => signal.kind === "boolean");
   const flats = groups.filter(flat).length * (difference ? 2 : 1);
-  const height = Math.max(70, Math.floor((room - 46 * flats - 136 - (trace.events.length ? 14 + 17 * Math.min(6, new Set(trace.events.map((event) => event.name)).size) : 0) - 22 * panels) / Math.max(1, panels - flats)));
+  const height = Math.max(58, Math.floor((room - 46 * flats - 136 - (trace.events.length ? 14 + 17 * Math.min(6, new Set(trace.events.map((event) => event.name)).size) : 0) - 22 * panels) / Math.max(1, panels - flats)));
   const press = (event) => {
     const [min, max] = timeRange();
     const step = { ArrowLeft: -0.1, ArrowRight: 0.1 }[event.key];

@@ -40,17 +40,19 @@ const elbow = ([x0, y0], [x1, y1]) => {
 
 const short = (text, letters) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
 
-/** What is wrong, by unit. The most serious problem decides the colour. */
-function problemsByUnit(view) {
+/** What is wrong, by the keys of boxes. The most serious problem decides the colour. */
+function problemsByBox(view) {
   const found = new Map();
   for (const problem of view?.problems || []) {
-    if (!problem.unit || problem.severity === "note") continue; // notes stand with the unit when it is selected
-    const entry = found.get(problem.unit) || { count: 0, severity: "note", ports: new Map(), texts: [] };
+    const own = ["events", "inputs", "outputs"].includes(problem.where?.[0]) && problem.where.length > 1;
+    const key = problem.unit || (own ? `${problem.where[0].slice(0, -1)} ${problem.where[1]}` : null);
+    if (!key || problem.severity === "note") continue; // notes stand with the unit when it is selected
+    const entry = found.get(key) || { count: 0, severity: "note", ports: new Map(), texts: [] };
     entry.count += 1;
     entry.texts.push(problem.message);
     if (problem.severity === "error" || (problem.severity === "warning" && entry.severity === "note")) entry.severity = problem.severity;
     if (problem.port) entry.ports.set(problem.port, problem);
-    found.set(problem.unit, entry);
+    found.set(key, entry);
   }
   return found;
 }
@@ -260,7 +262,7 @@ export function Diagram() {
     set({ selection: { kind: "wire", name: wireKey(wire), wire: wire.kind, source: wire.source, target: wire.target, key: wireKey(wire) }, tabs: { ...state.tabs, right: "inspect" } });
   };
 
-  const problems = problemsByUnit(view);
+  const problems = problemsByBox(view);
   const failed = run?.failure?.unit && run.file === path_ ? run.failure : null;
   const order = show.order ? orderOf(view?.master?.order) : null;
   const cores = (show.cores && view?.master?.cores) || {};
@@ -295,7 +297,7 @@ export function Diagram() {
       <g ref=${world} class="world">
         ${(diagram?.wires || []).map((wire) => html`<${Wire} key=${wireKey(wire)} wire=${wire} selected=${selection?.kind === "wire" && selection.name === wireKey(wire)}
           onSelect=${chooseWire} faded=${show.loops && !wire.loop} moved=${moved(wire)} />`)}
-        ${boxes.map(shifted).map((box) => html`<${Box} key=${box.key} box=${box} selected=${selection?.key === box.key} problems=${isUnit(box) ? problems.get(box.name) : null}
+        ${boxes.map(shifted).map((box) => html`<${Box} key=${box.key} box=${box} selected=${selection?.key === box.key} problems=${problems.get(box.key)}
           failed=${isUnit(box) && failed?.unit === box.name ? failed.message : null} order=${order} core=${isUnit(box) ? cores[box.name] : undefined}
           targets=${wiring?.targets} handlers=${handlers} faded=${show.loops && !box.loop && hasLoops} />`)}
         ${wiring && html`<path class=${`wire-in-hand ${over ? (over.ok ? "allowed" : "refused") : ""}`} d=${elbow(wiring.start, wiring.to)} />`}

@@ -97,7 +97,7 @@ function UnitForm({ name, unit }) {
     <${Parameters} name=${name} unit=${unit} table=${table} equations=${equations} />
     ${!equations || !table.states ? html`<${Starts} name=${name} unit=${unit} table=${table} />` : null}
     <${Inputs} name=${name} unit=${unit} />
-    ${unit.adapt?.length ? html`<${Part} title="Adaptations"><ul class="plain">${unit.adapt.map((text) => html`<li class="mono">${text}</li>`)}</ul><//>` : null}
+    <${Adaptations} name=${name} written=${unit.adapt || []} />
     <${Part} title="Outputs" open=${false} note=${count(unit.outputs.length, "output")}><table class="ports"><tbody>${unit.outputs.map((port) => html`<tr key=${port.name} data-tip=${port.description || undefined}>
       <th scope="row" class="mono">${port.name}</th><td>${port.kind}${port.size > 1 ? ` [${port.size}]` : ""}</td><td>${measure(port.unit)}</td>
       <td class="note">${port.feedthrough?.length ? `directly from ${port.feedthrough.join(", ")}` : ""}</td></tr>`)}</tbody></table><//>
@@ -132,7 +132,9 @@ function Parameters({ name, unit, table, equations }) {
     if (text.trim() === "") return edit([{ op: "remove", at }], `default ${port.name}`);
     return edit([port.kind === "real" ? realSetting(place, text) : setting(place, text)], `${name}.${port.name}`);
   };
-  const known = unit.parameters.length ? unit.parameters // while a unit is wrong there is only what is written
+  const ports = unit.adapt?.length ? unit.parameters.filter((port) => port.name.startsWith("unit.")).map((port) => ({ ...port, name: port.name.slice(5) })) // what is adapted is called unit within
+    : unit.parameters;
+  const known = ports.length ? ports // while a unit is wrong there is only what is written
     : Object.entries(own).map(([key, value]) => ({ name: key, kind: "real", value: isTable(value) ? value.value : value, unit: isTable(value) ? value.unit : "" }));
   const kinds = known.filter((port) => !(table.kind && !equations && port.name in table));
   if (!kinds.length && !equations) return null;
@@ -174,10 +176,10 @@ function Inputs({ name, unit }) {
 }
 
 /** Name and text of something new: "k = 1.0", or only a name. */
-function NewEntry({ what, placeholder, onAdd }) {
+function NewEntry({ what, placeholder, onAdd, dotted }) {
   const [typed, setTyped] = useState("");
   const add = () => {
-    const found = typed.match(/^\s*([A-Za-z_]\w*)\s*'?\s*(?:=\s*(.*))?$/s);
+    const found = typed.match(dotted ? /^\s*([A-Za-z_]\w*\.[^\s=]+)\s*=\s*(.+)$/s : /^\s*([A-Za-z_]\w*)\s*'?\s*(?:=\s*(.*))?$/s);
     if (!found) {
       if (typed.trim()) say(`Type the ${what} as ${placeholder}.`, { tone: "bad" });
       return;
@@ -258,6 +260,21 @@ function Solver({ name, table }) {
   <//>`;
 }
 
+/** What is put around a unit, written as sentences: "average on v with steps = 2". */
+function Adaptations({ name, written: given }) {
+  const [typed, setTyped] = useState("");
+  const at = ["units", name, "adapt"];
+  const add = () => {
+    if (typed.trim()) edit([{ op: "set", at, value: [...given, typed.trim()] }], "adaptation");
+    setTyped("");
+  };
+  return html`<${Part} title="Adaptations" open=${given.length > 0} note=${given.length ? null : "none"}>
+    ${given.map((text, k) => html`<div class="entry" key=${k}><span class="mono grow">${written(text)}</span><button type="button" class="button quiet" aria-label=${`Remove adaptation ${k + 1}`}
+      onClick=${() => edit([given.length > 1 ? { op: "set", at, value: given.filter((_, n) => n !== k) } : { op: "remove", at }], "remove adaptation")}><${Icon} name="remove" /></button></div>`)}
+    <div class="new-entry"><input class="mono" aria-label="New adaptation" placeholder="+ adaptation: average on v with steps = 2" value=${typed} spellcheck=${false} autocomplete="off"
+      onInput=${(event) => setTyped(event.target.value)} onBlur=${add} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div><//>`;
+}
+
 // ------------------------------------------------------------------------------- connections, events, inputs
 
 function WireForm({ selection, view }) {
@@ -280,7 +297,8 @@ function EventForm({ name, view }) {
   return html`<${Heading} what="event between units" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     <${Part} title="When"><${ExpressionField} value=${written(event.when)} label=${`When ${name} happens`} onCommit=${(text) => edit([{ op: "set", at: ["events", name, "when"], value: text }], `when ${name}`)} /><//>
     <${Part} title="Then">${then.map(([keys, label, text]) => html`<div class="equation" key=${label}><label class="mono" for=${`then-${label}`}>${label}</label><${ExpressionField} id=${`then-${label}`} value=${written(text)} label=${`${label} becomes`}
-      onCommit=${(value) => edit([{ op: "set", at: ["events", name, "then", ...keys], value }], `then ${label}`)} /></div>`)}<//>`;
+      onCommit=${(value) => edit([value ? { op: "set", at: ["events", name, "then", ...keys], value } : { op: "remove", at: ["events", name, "then", ...keys] }], `then ${label}`)} /></div>`)}
+      <${NewEntry} what="change" dotted=${true} placeholder="mass.v = -mass.v" onAdd=${(target, text) => edit([{ op: "set", at: ["events", name, "then", target.slice(0, target.indexOf(".")), target.slice(target.indexOf(".") + 1)], value: text }], `then ${target}`)} /><//>`;
 }
 
 function InputForm({ name, view }) {
@@ -325,6 +343,13 @@ function ScenarioForm({ view }) {
     <//>
     <${Part} title="Events between units" note=${view.events?.length ? null : "none"} open=${Boolean(view.events?.length)}>
       ${(view.events || []).map((event) => html`<div class="entry" key=${event.name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "event", name: event.name, key: `event ${event.name}` } })}>${event.name}</button><span class="grow note mono cut">${written(event.when)}</span></div>`)}
+      <${NewEntry} what="event" placeholder="touch = mass.x <= 0 and mass.v < 0" onAdd=${(one, text) => edit([{ op: "set", at: ["events", one, "when"], value: text || "false" }], `event ${one}`).then((done) => done && set({ selection: { kind: "event", name: one, key: `event ${one}` } }))} />
+    <//>
+    <${Part} title="Outputs of the scenario" note=${view.outputs?.length ? null : "none"} open=${Boolean(view.outputs?.length)}>
+      ${(view.outputs || []).map((output) => html`<div class="entry" key=${output.name}><label class="mono" for=${`own-${output.name}`}>${output.name}</label><span class="equals">=</span>${typeof output.text === "string"
+        ? html`<${ExpressionField} id=${`own-${output.name}`} value=${output.text} label=${`output ${output.name} of the scenario`} onCommit=${(text) => edit([text ? { op: "set", at: ["outputs", output.name], value: text } : { op: "remove", at: ["outputs", output.name] }], `output ${output.name}`)} />`
+        : html`<${InText} connection=${output} />`}</div>`)}
+      <${NewEntry} what="output" placeholder="distance = right.x - left.x" onAdd=${(one, text) => edit([{ op: "set", at: ["outputs", one], value: text }], `output ${one}`)} />
     <//>
     ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
     <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
