@@ -41,6 +41,16 @@ def test_two_masses_with_their_twelve_events(studio: Studio, page_of: Callable[.
     steps = page.evaluate("studio.traceOf(studio.state.run.id).steps.map((step) => step.reason)")
     assert any("masses" in reason for reason in steps)
 
+    panel = page.locator(".curve-panel").first
+    over = panel.locator(".u-over")
+    over.click(position={"x": 100, "y": 20})  # sets a mark
+    over.hover(position={"x": 200, "y": 20})
+    until(page, "document.querySelector('.curve-panel .value').textContent.includes('Δ')")
+    over.hover(position={"x": 100, "y": 20})
+    page.mouse.wheel(0, -300)  # zooms in on it, in all panels
+    until(page, "studio.state.window && studio.state.window[1] - studio.state.window[0] < 15")
+    page.keyboard.press("0")
+
     page.click("#left-tab-runs")  # a second run, laid over the first and subtracted from it
     started(page)
     ended(page)

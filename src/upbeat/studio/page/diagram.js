@@ -329,7 +329,8 @@ const select = (box) => set({
 });
 
 const open = (box) => {
-  if (box.kind === "nested") enter([...state.inside, box.name]);
+  const scenario = state.view?.units?.[box.name]?.kind === "scenario"; // an adapted unit is drawn as nested, too
+  if (box.kind === "nested" && scenario) enter([...state.inside, box.name]);
   else document.querySelector(".right-pane input, .right-pane textarea")?.focus();
 };
 

@@ -221,6 +221,7 @@ export async function refresh({ tidy = false } = {}) {
     if (number !== sequence) return;
     set({ viewing: false });
     complain(error);
+    if (nested) await enter(state.inside.slice(0, -1));
   }
 }
 
