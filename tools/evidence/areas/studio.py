@@ -6,7 +6,8 @@ from tools.evidence.claim import Claim, ratio
 
 SCRIPT = "benchmarks/studio.py"
 BUSY = (
-    "On two cores, which browser, server, run and whatever else goes on share; Chromium draws without a GPU."
+    "Measured while other work kept two cores busy nine times over. Browser, server and run "
+    "share them, and Chromium draws without a GPU."
 )
 
 CLAIMS = (
