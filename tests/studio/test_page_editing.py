@@ -124,6 +124,7 @@ def test_text_and_diagram_are_one(studio: Studio, page_of: Callable[..., Any]) -
     page.locator('[data-box="basin"]').focus()
     page.keyboard.press("Shift+ArrowRight")  # moves it, which is kept beside the file
     until(page, "'basin' in studio.state.places")
+    settle(page)
     moved = page.evaluate("studio.state.diagram.boxes.find((box) => box.key === 'basin').x")
     page.reload()  # what was not saved is still there
     page.wait_for_selector('[data-box="basin"]')

@@ -257,8 +257,8 @@ export async function moveBoxes(moved) {
   const known = new Set((state.diagram?.boxes || []).map((box) => box.key));
   for (const key of Object.keys(places)) if (!known.has(key)) delete places[key];
   set({ places });
-  await refresh();
   put(`api/places?path=${encodeURIComponent(state.path)}`, { places }).catch(complain);
+  await refresh();
 }
 
 /** Lets the layout be found anew. */

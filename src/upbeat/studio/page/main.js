@@ -23,10 +23,11 @@ const DIALOGS = { add: AddDialog, connect: ConnectDialog, probe: ProbeDialog, ne
 function Studio() {
   const [sizes, dialog, conflict, hidden] = useStore((s) => [s.sizes, s.dialog, s.conflict, s.hidden]);
   const frame = useRef();
+  const idle = useStore((s) => !s.run && s.tabs.bottom === "curves" && !s.sizes.chosen); // no curves yet: room for the diagram
   useEffect(() => {
-    for (const [side, size] of Object.entries(sizes)) frame.current.style.setProperty(`--${side}`, `${size}px`);
-    kept.set("sizes", sizes);
-  }, [sizes]);
+    for (const side of ["left", "right", "bottom"]) frame.current.style.setProperty(`--${side}`, `${idle && side === "bottom" ? 150 : sizes[side]}px`);
+    if (sizes.chosen) kept.set("sizes", sizes);
+  }, [sizes, idle]);
   const Open = dialog && DIALOGS[dialog.name];
   return html`<div class="studio" ref=${frame}>
     <${Top} />

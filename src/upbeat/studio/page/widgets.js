@@ -274,11 +274,11 @@ export function startTooltips() {
 export function Divider({ side, upright }) {
   const sizes = useStore((s) => s.sizes);
   const limits = { left: [150, 460], right: [240, 760], bottom: [120, 800] }[side];
-  const change = (value) => set({ sizes: { ...state.sizes, [side]: Math.round(Math.max(limits[0], Math.min(limits[1], value))) } });
+  const change = (value) => set({ sizes: { ...state.sizes, chosen: true, [side]: Math.round(Math.max(limits[0], Math.min(limits[1], value))) } });
   const begin = (event) => {
     event.preventDefault();
     const from = upright ? event.clientX : event.clientY;
-    const before = state.sizes[side];
+    const before = side === "bottom" ? event.currentTarget.nextElementSibling.clientHeight : state.sizes[side];
     const sign = side === "left" ? 1 : -1;
     const move = (e) => change(before + sign * ((upright ? e.clientX : e.clientY) - from));
     const end = () => {
