@@ -11,7 +11,6 @@ import pytest
 from studio_page import PUSHED, until
 from studio_server import Studio
 
-
 NONE = -1e9
 
 
