@@ -288,6 +288,12 @@ class Experiment(Displayed):
             came_from = provenance(self)
         return Run(self, keeper, resumed, came_from)
 
+    def described(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of where a result comes from, with the scenario as far as that is text."""
+        from upbeat.engine.resume import with_scenario
+
+        return with_scenario(facts, self)
+
     def following(self, run: Run) -> Run:
         """A run that goes on where another one stands, with its units and their states: of the same scenario,
         but for its events, under another master. The other one can only be closed."""

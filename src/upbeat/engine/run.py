@@ -604,9 +604,7 @@ class Run:
         if not found:
             return {}
         if "experiment" not in found:
-            from upbeat.engine.resume import with_scenario
-
-            self._provenance = found = with_scenario(found, self._experiment)
+            self._provenance = found = self._experiment.described(found)
         return {"provenance": found}
 
     def _closing_data(self, doubts: Sequence[str]) -> dict[str, Any]:
