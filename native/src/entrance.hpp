@@ -81,7 +81,7 @@ struct Entrance {
 };
 
 // Units that generated code calls through their tables: they belong to this object. FMUs, units by address, units in other
-// processes; what needs the lock of Python or a loop of its own has no business there.
+// processes, scenarios with some of these inside; what needs the lock of Python has no business there.
 class Attached {
  public:
   Attached(const nb::list& units, double start, const std::vector<std::string>& strings) {
@@ -99,6 +99,14 @@ class Attached {
     std::vector<std::uintptr_t> found;
     for (const upbeat_unit& unit : units_) found.push_back(reinterpret_cast<std::uintptr_t>(&unit));
     return found;
+  }
+  // What happens at the start inside those that are scenarios. The place of the one that failed, or -1.
+  std::int64_t begin() {
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      Nested* const nested = Nested::behind(units_[i]);
+      if (nested && !nested->begin()) return static_cast<std::int64_t>(i);
+    }
+    return -1;
   }
   std::int64_t intern(const std::string& text) { return entrance_.strings.intern(text); }
   std::vector<std::string> strings(std::size_t from) const {

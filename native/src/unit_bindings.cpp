@@ -222,6 +222,7 @@ void bind_units(nb::module_& module) {
   nb::class_<Attached>(module, "Attached")
       .def(nb::init<nb::list, double, std::vector<std::string>>(), "units"_a, "start"_a, "strings"_a)
       .def("tables", &Attached::tables)
+      .def("begin", &Attached::begin)
       .def("intern", &Attached::intern)
       .def("strings", &Attached::strings)
       .def("take_trouble", &Attached::take_trouble)

@@ -285,6 +285,31 @@ def test_events_inside_fmus_and_their_failures(fmu: Made) -> None:
     assert "bad" in compiled.error
 
 
+@needs_native
+def test_a_nested_scenario_with_an_fmu_inside_is_called_as_one(fmu: Made) -> None:
+    """With one more nest in it, and one around it that is printed."""
+    inside = up.Scenario(
+        {"f": up.Fmu(fmu("linear", 2)), "lag": up.Ode({"z": "5*(u - z)"}, inputs=["u"])},
+        {"f.u": "w + lag.z", "lag.u": "f.y"},
+        inputs=["w"],
+        outputs={"y": "f.y"},
+    )
+    inner = up.Nested(inside, up.Master(up.Fixed(0.05), coupling=up.GaussSeidel()), flatten=False)
+    middle = up.Scenario({"n": inner}, {"n.w": "w"}, inputs=["w"], outputs={"y": "n.y"})
+    nest = up.Nested(middle, up.Master(up.Fixed(0.1)), flatten=False)
+    tank = up.Ode({"x": "y - x"}, inputs=["y"], start={"x": 1.0})
+    scenario = up.Scenario({"tank": tank, "nest": nest}, {"tank.y": "nest.y", "nest.w": "tank.x"})
+    for coupling in (up.Jacobi(), up.Iterated(up.GaussSeidel(), corrections=1)):
+        made = up.experiment(scenario, step=0.1, until=1.0, coupling=coupling)
+        found = [outcome(made.with_(engine=engine)) for engine in ("compiled", "native", "interpret")]
+        assert not found[0].error
+        assert found[0] == found[1] == found[2]
+    bad = up.Scenario({"bad": up.Fmu(fmu("fail", 2), interface="co-simulation")}, outputs={"y": "bad.y"})
+    broken = up.Scenario({"nest": up.Nested(bad, up.Master(up.Fixed(0.1)), flatten=False)})
+    with pytest.raises(up.UnitError, match=r"'nest'.*'bad' failed"):
+        up.simulate(broken, step=0.1, until=2.0, engine="compiled")
+
+
 def test_statistics_of_solvers_are_those_of_the_interpreter() -> None:
     ball = up.load(EXAMPLES / "bouncing_ball/ball.toml")
     found = []

@@ -190,6 +190,10 @@ class CompiledMachine:
         if not self.strings:
             self.strings += compiled.translation.strings
         self.note_strings()
+        if self._attached is not None and (failed := self._attached.begin()) >= 0:
+            number = list(self._calls.attached)[failed]
+            text = self._attached.take_trouble()[0] or _message(self._functions[number])
+            raise UnitError(text, unit=self._tables.units[number], call="start()", time=start)
         if self._calls.begin_units(self._m):
             self.fail()
 

@@ -184,8 +184,15 @@ def _prints(model: Model) -> bool:
     return Ability.NATIVE in model.abilities and (hasattr(model, "lower") or isinstance(model, Nested))
 
 
+def _whole(model: Model) -> bool:
+    """Whether all of it prints, that inside a nested scenario, too."""
+    inside = model.flat.scenario.units.values() if isinstance(model, Nested) else ()
+    return _prints(model) and all(map(_whole, inside))
+
+
 def _attachable(model: Model, external: External) -> bool:
-    if _prints(model) or external == "none":
+    """Whether it is called from the code. A nested scenario with a unit that is not printed is called as one."""
+    if external == "none" or _whole(model):
         return False
     return external == "all" or Ability.NATIVE in model.abilities
 
