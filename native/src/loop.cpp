@@ -6,11 +6,26 @@
 #include <cstring>
 #include <string>
 
-#include "chains.hpp"
-
 namespace upbeat {
 
 namespace {
+
+// Events that come one right after the other: what is left of the budget for them, as in
+// upbeat.master.paces.watching.
+namespace chains {
+
+constexpr double burst = 2000.0;   // so many events may come one right after the other
+constexpr double per_step = 10.0;  // so many more for each usual step that passes
+
+// What is left of a budget after the step from `t` to `reached`, which has ended at an event or not.
+inline double left(double budget, double rate, double t, double reached, double limit, bool event) {
+  const double passed = reached - t;
+  const double earned = rate > 0.0 ? passed * rate : per_step * (passed / (limit - t));
+  budget = std::min(budget + earned, burst);
+  return event ? budget - 1.0 : budget;
+}
+
+}  // namespace chains
 
 // How many steps to take before looking at the clock again: so many that doing so costs nothing measurable.
 class Budget {

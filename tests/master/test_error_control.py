@@ -378,6 +378,26 @@ def test_events_that_it_does_not_look_at_are_a_warning() -> None:
         assert np.abs(trace["other.y"] - true).max() < 1e-4
 
 
+@pytest.mark.parametrize("settings", [{"method": "order"}, {"correct": "next"}])
+def test_jumps_inside_that_it_does_not_go_back_to_are_a_warning(settings: Any) -> None:
+    """0.6 and 0.2 off, without a word."""
+    event = {"when": "c >= 3.1 and x < 0.5", "then": {"x": "x + 1"}}
+    leap = up.Ode({"x": "0", "c": "1"}, outputs=["x"], events={"leap": event})
+    other = up.Ode({"y": "u - y"}, inputs=["u"], outputs=["y"])
+    scenario = up.Scenario({"leap": leap, "other": other}, {"other.u": "leap.x"})
+    how: Any = {"pace": up.ErrorControl(1e-4, **settings), "until": 10.0, "inputs": "linear"}
+    errors, said = [], []
+    for coupling in ("jacobi", "negotiated"):
+        trace = up.simulate(scenario, coupling=coupling, **how)
+        true = np.where(trace.time < 3.1, 0.0, 1 - np.exp(3.1 - trace.time))
+        errors.append(np.abs(trace["other.y"] - true).max())
+        said.append("those that follow leap hear of events inside up to a step late" in up.summary(trace))
+    assert said == [True, False]
+    assert errors[1] < 0.05 * errors[0]
+    alone = up.simulate(up.Scenario({"leap": leap, "other": other}, {"other.u": 0.0}), **how)
+    assert "Warning" not in up.summary(alone)
+
+
 @pytest.mark.parametrize("at", [0.31, 3.1, 3.37, 7.77])
 @pytest.mark.parametrize("inputs", ["hold", "linear", up.Polynomial(3)], ids=str)
 def test_a_jump_inside_a_unit_is_in_the_first_half_of_a_step(engine: str, at: float, inputs: Any) -> None:

@@ -15,7 +15,7 @@ from upbeat.core.expr import Expr, differentiate, evaluate, names
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Kind
 from upbeat.master.checks import Events
-from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, ends_early
 from upbeat.master.couplings.interruptible import Interruptible
 from upbeat.master.events.conditions import with_own_events
 from upbeat.master.events.details import leaps
@@ -24,7 +24,7 @@ from upbeat.master.inputs.derivatives import constant_inputs, known, with_rates
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import Pace, equal_steps, nominal_step, plain
 from upbeat.master.paces.revised import Revised
-from upbeat.master.paces.wrapping import Wrapping, controls_errors, follower, sees_events
+from upbeat.master.paces.wrapping import Wrapping, error_control, follower, sees_events
 from upbeat.master.prediction import cubic, quintic, straight
 from upbeat.scenario.events.functions import Conditions
 from upbeat.scenario.events.watcher import Watcher, looked_at, observed_events, waiting, waits, watchers
@@ -333,12 +333,25 @@ def noticed_late(pace: Pace, coupling: Coupling, closed: Scenario) -> str | None
 
 def beyond_tolerance(pace: Pace, coupling: Coupling, closed: Scenario) -> tuple[str, ...]:
     """A warning where a tolerance promises more than a pace that does not look at events can keep."""
-    if not looked_at(closed) or not controls_errors(pace) or sees_events(pace) or _locating(coupling):
+    control = error_control(pace)
+    if control is None or sees_events(pace) or _locating(coupling):
+        return ()
+    if looked_at(closed):
+        return (
+            f"{type(control).__name__} does not look at events: those between units are noticed up to a step "
+            'late, whatever the tolerance. events="auto" (--events auto; in a file events = "auto" under '
+            "[master]) goes back to them",
+        )
+    if getattr(control, "sees_jumps", True) or ends_early(coupling):
+        return ()
+    followed = {unit for c in closed.connections for unit, _ in c.sources}
+    inside = [path_of(closed, unit) for unit in with_own_events(closed, followed)]
+    if not inside:
         return ()
     return (
-        f"{type(pace).__name__} does not look at events: those between units are noticed up to a step late, "
-        'whatever the tolerance. events="auto" (--events auto; in a file events = "auto" under [master]) '
-        "goes back to them",
+        f"{type(control).__name__} does not go back to what jumps within a step, as it is set: those that "
+        f"follow {_few(inside)} hear of events inside up to a step late, whatever the tolerance. Take "
+        'method="richardson" with correct="repeat", or coupling="negotiated", which ends steps there',
     )
 
 

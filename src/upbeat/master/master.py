@@ -229,7 +229,7 @@ class Master:
         was given is replaced but steps of one size."""
         calm = not scenario.eventful and scenario.stage is None
         if self.events is None or (self.events == "auto" and calm):
-            late = beyond_tolerance(self.pace, self.coupled, scenario.closed()) if scenario.eventful else ()
+            late = beyond_tolerance(self.pace, self.coupled, scenario.closed())
             return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=late)
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(

@@ -183,6 +183,11 @@ class ErrorControl:
         """Whether units are to give out all their states: an estimate of the result watches these, too."""
         return self.method == "richardson"
 
+    @property
+    def sees_jumps(self) -> bool:
+        """Whether a step in which a unit jumps is repeated until it is short enough."""
+        return self.retries and self.method != "order"
+
     def check_span(self, span: Span) -> None:
         long = self.longest is not None and (span.stop - span.start) / self.longest >= 1e15
         if long and isfinite(span.stop):

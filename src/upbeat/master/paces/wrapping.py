@@ -77,11 +77,11 @@ def sees_events(pace: Pace) -> bool:
     return isinstance(pace, Follows) or not isinstance(pace, Writes)
 
 
-def controls_errors(pace: Pace) -> bool:
-    """Whether a pace, or the one that it wraps, makes steps as long as a tolerance allows."""
+def error_control(pace: Pace) -> LooksAtStates | None:
+    """The pace, or the one that it wraps, if it makes steps as long as a tolerance allows."""
     while isinstance(pace, Wrapping):
         pace = pace.pace
-    return isinstance(pace, LooksAtStates)
+    return pace if isinstance(pace, LooksAtStates) else None
 
 
 # ----------------------------------------------------------------------------------------------------
