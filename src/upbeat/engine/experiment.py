@@ -299,12 +299,6 @@ class Experiment(Displayed):
         but for its events, under another master. The other one can only be closed."""
         return Run(self.with_(span=Span(run.time, self.span.stop)), after=run)
 
-    def described(self, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Where a result comes from, with the scenario as it was."""
-        from upbeat.engine.resume import with_scenario
-
-        return with_scenario(facts, self)
-
     def run(self, report: Report | None = None) -> Trace:
         """Run to the end and return the trace. In a notebook, a run that takes its time shows its progress,
         unless there is something to `report` to."""
