@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import upbeat as up
 from upbeat.engine.native import machine as native
+from upbeat.report.summary import summary
 from upbeat.scenario.merging.monolith import monolith
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
@@ -45,6 +46,8 @@ def test_a_ball_comes_to_rest_where_its_flights_add_up(engine: str, coupling: An
     (event,) = trace.events
     assert (event.name, event.value) == ("u.bounce_rests", "each flight was shorter than the one before")
     assert trace["u.bounce_resting_since"][-1] == pytest.approx(end, abs=1e-7)
+    if isinstance(coupling, up.Negotiated):
+        assert f"at t = {event.time:.9g} s, because each flight was shorter" in summary(trace)
     still = trace.time > end
     assert np.abs(trace["u.h"][still]).max() < 1e-14
     assert not trace["u.v"][still].any()
@@ -323,5 +326,5 @@ def test_what_equations_do_not_allow_is_said(
 
 
 def test_there_are_limits() -> None:
-    with pytest.raises(up.ModelError, match="at most 8 contacts and switches of one unit can be held, not 9"):
+    with pytest.raises(up.ModelError, match="at most 8 contacts and switches that act on each other can be held, not 9"):
         tower(9)

@@ -11,6 +11,7 @@ from upbeat.trace.columns import Column
 from upbeat.trace.log import Lateness
 from upbeat.trace.recorder import Summary
 from upbeat.trace.trace import Trace
+from upbeat.units.equations.holding import REASONS
 
 _MAX_EVENTS = 6
 _MAX_READ = 100_000
@@ -45,6 +46,7 @@ def opening(trace: Trace) -> list[str]:
     if trace.event_counts:
         lines.append(f"Events: {_events(trace.event_counts)}.")
         lines += _between(trace)
+        lines += _held(trace)
     lines += [f"Property {found}." for found in trace.properties.values()]
     lines += [f"Warning: {what}." for what in trace.info.get("warnings", ())]
     for event, t in trace.info.get("undefined", {}).items():
@@ -88,6 +90,16 @@ def _between(trace: Trace) -> list[str]:
     if unknown:
         where.append(f"the delay of {unknown:,} is not known")
     return [f"Between units: {seen} predicted, {'; '.join(where)}."]
+
+
+def _held(trace: Trace) -> list[str]:
+    """What came to rest or slid, until when, and why: the first few times."""
+    if sum(trace.event_counts.values()) > _MAX_READ:
+        return []
+    names = {kind.name for kind in trace.events.kinds if not REASONS.isdisjoint(kind.items)}
+    found = [event for event in trace.events if event.name in names]
+    lines = [f"{e.name} at t = {e.time:.9g} s, because {e.value}." for e in found[:_MAX_EVENTS]]
+    return [*lines, *([f"… and {len(found) - _MAX_EVENTS:,} more."] if len(found) > _MAX_EVENTS else [])]
 
 
 def _lateness(late: Lateness) -> str:

@@ -69,6 +69,8 @@ STAYED = "nothing drives it off the surface"
 LIFTED = "it is pulled off the surface"
 BOTH = "both sides lead back to the surface"
 LEFT = "one side leads away from the surface"
+REASONS = frozenset({SHORTER, STAYED, LIFTED, BOTH, LEFT})
+"""What events carry at which something begins or ends to be held."""
 
 _ROUGH = 1e-7
 """Relative differences that are taken for errors of rounding where formulas are tried with numbers."""
@@ -491,11 +493,12 @@ class _Writer:
 
     def write(self) -> dict[str, Any]:
         """The table of the model that holds what it can."""
-        if len(self.held) > LARGEST:
-            raise _Refused(
-                f"at most {LARGEST} contacts and switches of one unit can be held, not {len(self.held)}"
-            )
         self.matrix = self.couplings()
+        most = max(1 + len(self._coupled(k, self._flags(k))) for k in range(len(self.held)))
+        if most > LARGEST:
+            raise _Refused(
+                f"at most {LARGEST} contacts and switches that act on each other can be held, not {most}"
+            )
         self.count = free_name("held", self.taken)
         self.spec["variables"][self.count] = {"start": 0, "kind": "integer"}
         self._check_independence()
