@@ -140,8 +140,12 @@ class _Reading:
             raise Wrong(f"an event is a table, not {entry!r}", 'Write { when = "a.x <= 0", then = { … } }.')
         for key in entry:
             if key in ("rests", "slides"):
-                what = f"'{key}' is for events inside one unit of equations: between units nobody knows what holds"
-                hint = f"Move the event there, [units.NAME.events.{name}], or end its leaps by what it changes."
+                what = (
+                    f"'{key}' is for events inside a unit of equations: nobody between units knows what holds"
+                )
+                hint = (
+                    f"Move the event there, [units.NAME.events.{name}], or end its leaps by what it changes."
+                )
                 raise Wrong(what, hint, (str(key),))
             if key not in KEYS:
                 raise Wrong(f"unknown key '{key}'", suggest(str(key), KEYS, "keys"), (str(key),))

@@ -55,10 +55,13 @@ from upbeat.units.equations.data import TIME, Equations, Output
 from upbeat.units.equations.events import EquationEvent
 from upbeat.units.shorthand import Complaints
 
-NEGLIGIBLE = 1e-8
-"""A contact rests when its next flight would take less of the first one that it remembers."""
+NEGLIGIBLE = 1e-6
+"""A contact rests when its next flight would take less of its longest one: that moves it by
+the square of this, while shorter flights drown in the rounding of positions."""
 SHRINKING = 3
 """So many flights in a row have to be shorter than those before."""
+CROWDED = 30
+"""After so many impacts in so little time a contact has no restitution any more (inelastic collapse)."""
 AT_ONCE = 1e-9
 """A state from which both sides lead to a surface in less time, in seconds, lies on it."""
 LARGEST = 8
@@ -675,19 +678,22 @@ class _Writer:
 
     def _write_contact(self, number: int, one: _Contact) -> None:
         event, flag = one.event, Name(one.flag)
-        before, last, gap, first, close = (
+        before, last, gap, first, close, crowd = (
             free_name(f"{event.name}_{word}", self.taken)
-            for word in ("flights", "last", "flight", "longest", "fades")
+            for word in ("flights", "last", "flight", "longest", "fades", "crowd")
         )
         variables = self.spec["variables"]
-        variables[before] = {"start": 0, "kind": "integer"}
+        variables[before] = variables[crowd] = {"start": 0, "kind": "integer"}
         for name in (last, gap, first):
             variables[name] = 0.0
         variables[close] = {"start": False, "kind": "boolean"}
         # the impact itself, with the others that rest holding on where it presses on them
         after = substitute(one.q, one.after)
         flight = Name(TIME) - Name(last)
-        shrinks = all_of([Name(before) >= 2.0, flight < Name(gap)])
+        short = self.local(f"{event.name}_short", flight < Name(first) * NEGLIGIBLE)
+        shrinks = all_of([Name(before) >= 2.0, any_of([flight < Name(gap), short])])
+        # bodies that collide ever faster between others, which nothing presses together, stay together
+        collapses = self.local(f"{event.name}_collapses", all_of([short, Name(crowd) >= float(CROWDED)]))
         then: dict[str, Expr | str] = {name: value for name, value in event.then if name not in self.rates}
         near = [j for j in range(len(self.held)) if j != number and self._near(number, j)]
         resting = {j: Name(self.held[j].flag) for j in near if isinstance(self.held[j], _Contact)}
@@ -698,11 +704,11 @@ class _Writer:
             for j, flag_ in resting.items()
         }
         own: dict[str, Expr] = dict(one.after)
-        if pressed:
-            holding = self.local(f"{event.name}_held", any_of(list(pressed.values())))
-            moved = self._pushed(number, _minus(after, one.q), pressed, "blow")
-            for cell in moved.keys() | own.keys():
-                own[cell] = _if(holding, moved.get(cell, Name(cell)), own.get(cell, Name(cell)))
+        holding = self.local(f"{event.name}_held", any_of([collapses, *pressed.values()]))
+        blow = _minus(_if(collapses, ZERO, after), one.q)
+        moved = self._pushed(number, blow, pressed, "blow")
+        for cell in sorted(moved.keys() | own.keys()):
+            own[cell] = _if(holding, moved.get(cell, Name(cell)), own.get(cell, Name(cell)))
         then |= own
         opened = []
         for j in near:
@@ -728,8 +734,9 @@ class _Writer:
             before: _if(shrinks, Name(before) + 1.0, _if(Name(before) >= 1.0, Number(2.0), Number(1.0))),
             last: Name(TIME),
             gap: flight,
-            first: _if(shrinks, Name(first), flight),
+            first: _if(Name(before) >= 1.0, apply(Op.MAX, Name(first), flight), ZERO),
             close: fades,
+            crowd: _if(short, Name(crowd) + 1.0, ZERO),
         }
         assert event.indicator is not None
         self._put(
@@ -741,7 +748,7 @@ class _Writer:
         rests = self._told(f"{event.name}_rests", about, (SHORTER, STAYED))
         lifts = self._told(f"{event.name}_lifts", f"'{event.name}' rests no more", (LIFTED,))
         touching = all_of([one.gap <= 0.0, one.q <= 0.0, *(guard <= 0.0 for guard in one.guards)])
-        when = all_of([_not(flag), one.multiple > 0.0, any_of([Name(close), touching])])
+        when = all_of([_not(flag), one.multiple > 0.0, any_of([_both(Name(close), flight <= 0.0), touching])])
         self._put(
             free_name(f"{event.name}_comes_to_rest", self.taken),
             show(when),
