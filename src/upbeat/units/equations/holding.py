@@ -60,6 +60,8 @@ NEGLIGIBLE = 1e-6
 the square of this, while shorter flights drown in the rounding of positions."""
 SHRINKING = 3
 """So many flights in a row have to be shorter than those before."""
+ROUNDED = 1e-12
+"""A speed that is so much smaller than what it is a difference of is zero."""
 CROWDED = 30
 """After so many impacts in so little time a contact has no restitution any more (inelastic collapse)."""
 AT_ONCE = 1e-9
@@ -738,20 +740,26 @@ class _Writer:
             close: fades,
             crowd: _if(short, Name(crowd) + 1.0, ZERO),
         }
+        # An impact without restitution may leave a last digit of speed on the wrong side: that does not count
+        # as closing, or the contact would not be armed again, and miss the next one.
+        terms = [_times(slope, Name(name)) for name, slope in one.slopes.items()]
+        size = _sum(apply(Op.ABS, term) for term in (*terms, _minus(one.q, _sum(terms))))
+        moves = _plus(one.q, _times(Number(ROUNDED), size))
         assert event.indicator is not None
-        self._put(
-            event.name, [event.indicator, apply(Op.SUB, flag, Number(0.5))], then, event.written.get("emit")
-        )
+        when = [event.indicator, moves, apply(Op.SUB, flag, Number(0.5))]
+        self._put(event.name, when, then, event.written.get("emit"))
         # rest, and its end
         plastic = self._pushed(number, _made(Op.NEG, one.q), self._flags(number), "stop")
         about = f"{SETTLING}'{event.name}' comes to rest"
         rests = self._told(f"{event.name}_rests", about, (SHORTER, STAYED))
         lifts = self._told(f"{event.name}_lifts", f"'{event.name}' rests no more", (LIFTED,))
         touching = all_of([one.gap <= 0.0, one.q <= 0.0, *(guard <= 0.0 for guard in one.guards)])
-        when = all_of([_not(flag), one.multiple > 0.0, any_of([_both(Name(close), flight <= 0.0), touching])])
+        begins = all_of(
+            [_not(flag), one.multiple > 0.0, any_of([_both(Name(close), flight <= 0.0), touching])]
+        )
         self._put(
             free_name(f"{event.name}_comes_to_rest", self.taken),
-            show(when),
+            show(begins),
             {**self._change_of(one, True), close: "false", before: "0", **plastic},
             {rests: show(_if(Name(close), ZERO, Number(1.0)))},
         )
