@@ -10,12 +10,14 @@ A text is an expression (`upbeat.core.expr`), with some words more. Of the futur
 ``[from, to]``, counted from the time at which it is asked (back, for those of the past). Without one it goes
 on to the end of the run, or back to its start. ``p implies q`` binds least. Signals may be made of others:
 ``der(x)``, ``integral(x)``, ``average[0.5](x)``, ``roughness(x)``, and of truths ``count(p)``,
-``duration(p)``.
+``duration(p)``. A number may have a unit of measure, ``3 cm``: it is converted to that of what it is compared
+with, which the scenario knows.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +25,7 @@ from upbeat.core.errors import ExpressionError, check_type
 from upbeat.core.expr import Apply, Expr, Name, Number, Op, names, show, simplify
 from upbeat.core.expr.operations import Level
 from upbeat.core.expr.parse import MAX_TEXT, Parser, Token
+from upbeat.core.measure import Measure, MeasureError, conversion
 from upbeat.core.names import HIDDEN
 from upbeat.core.records import dataclass
 
@@ -40,6 +43,8 @@ DERIVED: Final = {
     "duration": "for how long a condition has been true without a break",
 }
 """Signals that are made of others, and what each is."""
+QUANTITY: Final = "quantity"
+"""A number with a unit of measure, which becomes a plain number where the scenario is known."""
 WINDOWED: Final = ("average", "roughness")
 OF_TRUTHS: Final = ("count", "duration")
 
@@ -80,8 +85,12 @@ class Derived:
     kind: str
     of: Signal | Formula
     seconds: float = math.inf
+    unit: str = ""
+    """Of a number with a unit of measure (kind "quantity")."""
 
     def __str__(self) -> str:
+        if self.kind == QUANTITY:
+            return f"{self.of} {self.unit}"
         window = "" if self.seconds == math.inf else f"[{show(Number(self.seconds))}]"
         return f"{self.kind}{window}({self.of})"
 
@@ -165,7 +174,7 @@ def rewritten(node: Formula, change: Callable[[Expr], Expr]) -> Formula:
 
     def derived(one: Derived) -> Derived:
         of = signal(one.of) if isinstance(one.of, Signal) else rewritten(one.of, change)
-        return Derived(one.kind, of, one.seconds)
+        return Derived(one.kind, of, one.seconds, one.unit)
 
     match node:
         case Predicate(own):
@@ -202,7 +211,15 @@ def horizon(node: Formula) -> float:
 # put together afterwards.
 
 
-class _Reader(Parser):
+_MEASURE: Final = re.compile(
+    r"[A-Za-z°%Ω]+(?:\^-?[1-9])?(?:[*/][A-Za-z°%Ω]+(?:\^-?[1-9])?)*|\"[^\"\n]*\"|'[^'\n]*'"
+)
+_NO_MEASURES: Final = frozenset({"and", "or", "if", "else", "not", "implies", *INFIX})
+
+
+class Reader(Parser):
+    """Reads one property; the language of hints extends it."""
+
     def __init__(self, text: str, enums: Mapping[str, tuple[str, ...]]) -> None:
         super().__init__(text, {}, enums)
         self.formulas: dict[str, Formula] = {}
@@ -237,7 +254,33 @@ class _Reader(Parser):
             if self.token.text in ("(", "["):
                 return self.word(token)
             self.fail(f"'{token.text}' takes what it is about in parentheses: {token.text}(…)", token)
-        return super().prefix(lowest)
+        found = super().prefix(lowest)
+        return self.quantity(found) if token.kind == "number" and isinstance(found, Number) else found
+
+    def quantity(self, number: Number) -> Expr:
+        """A number, with the unit of measure that may stand behind it."""
+        start = self.token
+        if start.kind not in ("name", "string") or start.text in _NO_MEASURES:
+            return number
+        found = _MEASURE.match(self.text, start.column)
+        text = "" if found is None else found[0]
+        while text:  # ``3 m/s`` is a speed, and ``3 m/load`` no measure as a whole
+            try:
+                Measure.of(text.strip("\"'"))
+                break
+            except MeasureError:
+                text = text[: max(text.rfind("/"), text.rfind("*"), 0)]
+        if not text:
+            self.fail(f"'{start.text}' is no unit of measure, and an operator is missing before it", start)
+        while self.token.kind != "end" and self.token.column < start.column + len(text):
+            self.take()
+        return self.made(Derived(QUANTITY, Signal(number), unit=text.strip("\"'")))
+
+    def made(self, derived: Derived) -> Expr:
+        """The name that stands for a signal that is made of others."""
+        name = f"{HIDDEN}{len(self.formulas) + len(self.derived)}"
+        self.derived[name] = derived
+        return self.grown(Name(name))
 
     def word(self, token: Token) -> Expr:
         word = token.text
@@ -261,9 +304,7 @@ class _Reader(Parser):
         expr = self.expression(Level.TERNARY)
         self.expect(")", "a parenthesis was opened before")
         of = self.truth(expr, start) if word in OF_TRUTHS else self.signal(expr, start)
-        name = f"{HIDDEN}{len(self.formulas) + len(self.derived)}"
-        self.derived[name] = Derived(word, of, seconds)
-        return self.grown(Name(name))
+        return self.made(Derived(word, of, seconds))
 
     def temporal(self, token: Token, parts: tuple[Formula, ...], window: Window) -> Expr:
         name = f"{HIDDEN}{len(self.formulas) + len(self.derived)}"
@@ -288,6 +329,15 @@ class _Reader(Parser):
     def seconds(self) -> float:
         start = self.token
         found = simplify(self.expression(Level.SUM))
+        quantity = self.derived.pop(found.id, None) if isinstance(found, Name) else None
+        if quantity is not None and quantity.kind == QUANTITY and isinstance(quantity.of, Signal):
+            try:
+                scale = conversion(quantity.unit, "s").scale
+            except MeasureError:
+                self.fail(f"'{quantity}' is no time: the ends of a window are seconds", start)
+            found = quantity.of.expr
+            assert isinstance(found, Number)
+            return found.value * scale
         if not isinstance(found, Number):
             self.fail("the ends of a window are numbers of seconds", start)
         return found.value
@@ -332,7 +382,7 @@ def parse(text: str, enums: Mapping[str, tuple[str, ...]] | None = None) -> Form
     check_type(text, str, "a property")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the property has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return _Reader(text, enums or {}).formula()
+    return Reader(text, enums or {}).formula()
 
 
 # ----------------------------------------------------------------------------------------------------

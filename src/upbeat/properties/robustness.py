@@ -30,6 +30,7 @@ from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.properties.formula import (
     FUTURE,
+    QUANTITY,
     WHOLE,
     Combined,
     Derived,
@@ -346,6 +347,11 @@ class _Judge:
         return found
 
     def _derived(self, made: Derived) -> Numbers:
+        if made.kind == QUANTITY:
+            raise InvalidInput(
+                f"'{made}' has a unit of measure, which the scenario converts and a trace does not: give the "
+                "property to the scenario, or write a plain number"
+            )
         if not isinstance(made.of, Signal):
             truth = self.bounds(made.of)
             return _truths(made.kind, self.time, truth)

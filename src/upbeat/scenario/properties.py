@@ -19,11 +19,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from upbeat.core.errors import ExpressionError, InvalidInput, Problems, suggest
-from upbeat.core.expr import Apply, Expr, Name, Op, apply, indicator, names, substitute
+from upbeat.core.expr import Apply, Expr, Name, Op, apply, indicator, names, simplify, substitute
 from upbeat.core.measure import Measure
 from upbeat.core.names import HIDDEN, objection_to
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.properties.formula import (
+    QUANTITY,
     Combined,
     Derived,
     Formula,
@@ -137,9 +138,20 @@ class _Names:
                 return Temporal(op, tuple(map(self.own, parts)), window)
 
     def _signal(self, signal: Signal, port: Port) -> Signal:
+        try:
+            return self._looked_up(signal, port)
+        except Wrong as wrong:
+            what = wrong.what
+            for name, made in signal.derived:
+                what = what.replace(f"`{name}`", str(made))
+            raise Wrong(what, wrong.hint, wrong.at) from None
+
+    def _looked_up(self, signal: Signal, port: Port) -> Signal:
         derived = tuple((name, self._derived(name, made)) for name, made in signal.derived)
         expr = substitute(signal.expr, self._outputs)
         read = formula(expr, self._directory)
+        numbers = {name: made.of.expr for name, made in signal.derived
+                   if made.kind == QUANTITY and isinstance(made.of, Signal)}  # fmt: skip
         if read.size is not None:
             raise Wrong(f"'{read.text}' is an array", "Pick one of its cells, counted from 0: unit.port[0].")
         if port is _TRUTH and not read.fits(Kind.BOOLEAN):
@@ -147,9 +159,21 @@ class _Names:
                 f"'{signal}' is a number, and a property is about what is true or false",
                 f'Compare it: "{signal} > 0".',
             )
-        return Signal(fitted((read,), port, "holds")[0][0], derived)
+        if numbers and read.measured() is None:
+            without = next(source for source in read.sources.values() if source.port.unit is None)
+            raise Wrong(
+                f"'{without.path}' has no unit of measure, so that a number with one says nothing about it",
+                f"Give {without.path} a unit, or write a plain number.",
+            )
+        kept = tuple((name, made) for name, made in derived if name not in numbers)
+        found = fitted((read,), port, "holds")[0][0]
+        return Signal(simplify(substitute(found, numbers)) if numbers else found, kept)
 
     def _derived(self, name: str, made: Derived) -> Derived:
+        if made.kind == QUANTITY:
+            port = Port(name, Causality.OUTPUT, unit=made.unit)
+            self._directory.derived[name] = Source((INPUTS, name), port)
+            return made
         if not isinstance(made.of, Signal):
             of: Signal | Formula = self.own(made.of)
             unit = "s" if made.kind == "duration" else None
