@@ -1,0 +1,1 @@
+"""Hints: what engineers know about a system, and the masters that follow from it."""

@@ -1,0 +1,726 @@
+"""Hints as data, and their text: what engineers know about a system, in their own words.
+
+    Hint ExecRate {
+      description "The controller is software."
+      statements {
+        Property rate := FMUProperty Controller.exec_rate == val 1 kHz
+      }
+      scope Globally
+      pattern Universality:always-the-case-that rate holds
+    }
+
+A statement is about a unit (`Fact`), about two ports that exchange a power (`Bonded`), about a signal that
+moves smoothly (`Smooth`), or any condition over ports in the language of properties (`Condition`). The same
+in Python is ``Hint("ExecRate", {"rate": "FMUProperty Controller.exec_rate == val 1 kHz"})``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from upbeat.core.errors import (
+    ExpressionError,
+    FileProblem,
+    InvalidInput,
+    Problem,
+    Problems,
+    ScenarioError,
+    cannot_read,
+    check_type,
+    suggest,
+)
+from upbeat.core.expr import Apply, Expr, Name, Number, Op
+from upbeat.core.expr.operations import Level
+from upbeat.core.expr.parse import MAX_TEXT, Token
+from upbeat.core.measure import MeasureError, conversion
+from upbeat.core.names import objection_to
+from upbeat.core.ports import Causality
+from upbeat.core.records import dataclass
+from upbeat.hints.patterns import Misread, Pattern, Scope, read_pattern, read_scope
+from upbeat.properties.formula import Derived, Predicate, Reader, Signal, signals_of
+from upbeat.properties.robustness import Property
+from upbeat.scenario.events.declared import Readable
+from upbeat.scenario.properties import read_properties
+from upbeat.scenario.scenario import Scenario
+
+Kind = Literal["Property", "Event"]
+
+FACTS: Final[dict[str, tuple[str, str]]] = {
+    "exec_rate": ("Hz", "it is software that runs so often"),
+    "time_constant": ("s", "its quickest motion takes so long"),
+    "shortest_step": ("s", "it must not be called more often"),
+    "rollback": ("", "whether it can be set back: true or false"),
+}
+"""What can be said about units: the unit of measure of the value, and what it means."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something about a unit, in SI units: ``FMUProperty Controller.exec_rate == val 1 kHz``."""
+
+    unit: str
+    name: str
+    value: float | bool
+
+    def __str__(self) -> str:
+        value = str(self.value).lower() if isinstance(self.value, bool) else f"val {self.value!r}"
+        return f"FMUProperty {self.unit}.{self.name} == {value} {FACTS[self.name][0]}".rstrip()
+
+
+@dataclass(frozen=True)
+class Bonded:
+    """Two ports whose product is a power: ``Plant.f == PowerBondSuggestions with Load.v``. Each is the output
+    that gives one of the two, or the input that takes it."""
+
+    one: str
+    other: str
+
+    def __str__(self) -> str:
+        return f"{self.one} == PowerBondSuggestions with {self.other}"
+
+
+@dataclass(frozen=True)
+class Smooth:
+    """A signal without corners, as far as steps show it: ``smooth(Load.x)``."""
+
+    of: str
+
+    def __str__(self) -> str:
+        return f"smooth({self.of})"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What is true or false at a time, in the language of properties."""
+
+    text: str
+    signals: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+About = Fact | Bonded | Smooth | Condition
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that a hint says, as an event (it happens) or a property (it is so)."""
+
+    about: About
+    kind: Kind = "Property"
+    line: int | None = field(default=None, compare=False, repr=False)
+    column: int | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What somebody knows about a system: statements, when they hold (`scope`) and how (`pattern`).
+
+        Hint("calm", {"calm": "smooth(Load.x)"})
+        Hint("settles", {"step": "time >= 1 s", "close": "abs(Load.x - 1) < 2 mm"},
+             scope="After step", pattern="SteadyState: close holds in the long run")
+
+    `statements` may be one text. Unless told, a hint is about its last statement, which holds always.
+    """
+
+    name: str
+    statements: Mapping[str, Statement]
+    description: str = ""
+    scope: Scope = field(default_factory=Scope)
+    pattern: Pattern = field(default_factory=Pattern)
+    line: int | None = field(default=None, compare=False, repr=False)
+
+    def __init__(
+        self,
+        name: str,
+        statements: Mapping[str, Any] | str,
+        description: str = "",
+        scope: Scope | str = Scope(),  # noqa: B008  # frozen
+        pattern: Pattern | str | None = None,
+        line: int | None = None,
+    ) -> None:
+        check_type(name, str, "the name of a hint")
+        texts = {name: statements} if isinstance(statements, str) else statements
+        check_type(texts, Mapping, "the statements of a hint")
+        set_ = object.__setattr__
+        try:
+            if objection := objection_to(name):
+                raise Misread(f"{name!r} is not a name for a hint", f"{objection.capitalize()}.")
+            if not texts:
+                raise Misread(f"the hint '{name}' says nothing", "Give it a statement.")
+            made = {str(key): _statement(one) for key, one in texts.items()}
+            last = next(reversed(made))
+            read = read_scope(scope) if isinstance(scope, str) else scope
+            if pattern is None:
+                pattern = Pattern("Universality", {"p": last})
+            how = read_pattern(pattern, last) if isinstance(pattern, str) else pattern
+            _fit(made, read, how)
+        except Misread as wrong:
+            raise ScenarioError([Problem(("hints", str(name)), wrong.what, wrong.hint)], "hints") from None
+        for key, value in zip(
+            ("name", "statements", "description", "scope", "pattern", "line"),
+            (name, made, str(description), read, how, line),
+            strict=True,
+        ):
+            set_(self, key, value)
+
+    def __str__(self) -> str:
+        lines = [f"Hint {self.name} {{"]
+        lines += [f'  description "{self.description}"'] if self.description else []
+        lines += ["  statements {"]
+        for name, one in self.statements.items():
+            lines.append(f"    {one.kind} {name} := {one.about}")
+        return "\n".join([*lines, "  }", f"  scope {self.scope}", f"  pattern {self.pattern}", "}"])
+
+    @property
+    def about(self) -> tuple[About, ...]:
+        """What its pattern is about."""
+        return tuple(self.statements[name].about for name in self.pattern.statements)
+
+    def formula(self) -> str:
+        """What a trace should be like, in the language of properties; empty, if it is about units alone."""
+        if not isinstance(self.about[0], Condition):
+            return ""
+        texts = {name: str(one.about) for name, one in self.statements.items()}
+        return self.pattern.formula(self.scope, texts)
+
+
+def _fit(statements: Mapping[str, Statement], scope: Scope, pattern: Pattern) -> None:
+    """Refuse what has no meaning together."""
+    for name in (*scope.statements, *pattern.statements):
+        if name not in statements:
+            raise Misread(f"there is no statement '{name}'", suggest(name, statements, "statements"))
+    plain = not scope.statements and pattern.name == "Universality"
+    for name in (*scope.statements, *pattern.statements):
+        about = statements[name].about
+        if not isinstance(about, Condition) and not (plain and name in pattern.statements):
+            raise Misread(
+                f"'{about}' is so always, and has no times at which it holds",
+                f"Write scope Globally, and pattern Universality: always the case that {name} holds.",
+            )
+    if pattern.name == "SteadyState" and scope.ends:
+        raise Misread(f"the long run goes with Globally and After, not with '{scope}'")
+
+
+# ----------------------------------------------------------------------------------------------------
+# Statements.
+
+_UNIT, _PORT = r"[A-Za-z_]\w*", r"[A-Za-z_]\w*(?:\[\d+\])?(?:\.[A-Za-z_]\w*(?:\[\d+\])?)*|`[^`]*`"
+_FACT = re.compile(
+    rf"(?:FMU|Unit)Property\s+(?P<unit>[A-Za-z_][\w.]*)\.(?P<name>{_UNIT})\s*==\s*(?:val\b\s*)?(?P<value>\S+)"
+    r"\s*(?P<measure>\S.*)?",
+    re.S,
+)
+_BOND = re.compile(rf"(?P<one>{_PORT})\s*==\s*PowerBondSuggestions\s+with\s+(?P<other>{_PORT})")
+_SMOOTH = re.compile(rf"smooth\s*\(\s*(?P<of>{_PORT})\s*\)")
+_SPELLED: Final = {"hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz", "sec": "s", "msec": "ms"}
+
+
+def _statement(given: Any) -> Statement:
+    if isinstance(given, Statement):
+        return given
+    if isinstance(given, (Fact, Bonded, Smooth, Condition)):
+        return Statement(given)
+    if not isinstance(given, str):
+        raise Misread(f"a statement is a text, not {given!r}", 'Write "smooth(load.x)", or "load.x < 3 cm".')
+    kind: Kind = "Property"
+    if found := re.match(r"\s*(Event|Property)\s+(?=\S)", given):
+        kind = "Event" if found[1] == "Event" else "Property"
+        given = given[found.end() :]
+    return Statement(read_statement(given), kind)
+
+
+def read_statement(text: str) -> About:
+    """What a statement is about; `Misread` says what is wrong with its text, and where."""
+    start = len(text) - len(text.lstrip())
+    body = text.strip()
+    if not body:
+        raise Misread("the statement is empty", "Write what is so, such as load.x < 3 cm.")
+    if body.startswith(("FMUProperty", "UnitProperty")):
+        found = _FACT.fullmatch(body)
+        if found is None:
+            example = "FMUProperty Controller.exec_rate == val 1 kHz"
+            raise Misread("this says nothing about a unit", f"Write {example}.", start)
+        return _fact(found, start)
+    if "PowerBondSuggestions" in body:
+        found = _BOND.fullmatch(body)
+        if found is None:
+            example = "Plant.f == PowerBondSuggestions with Load.v"
+            raise Misread("this is no power bond", f"Write {example}.", start)
+        return Bonded(found["one"].strip("`"), found["other"].strip("`"))
+    if found := _SMOOTH.fullmatch(body):
+        return Smooth(found["of"].strip("`"))
+    try:
+        node = _Words(text, {}).formula()
+    except ExpressionError as error:
+        raise Misread(error.reason, "", start if error.column is None else error.column) from None
+    return Condition(str(node), signals_of(node))
+
+
+def _fact(found: re.Match[str], start: int) -> Fact:
+    unit, name, value, measure = found["unit"], found["name"], found["value"], found["measure"]
+    if name not in FACTS:
+        known = ", ".join(f"{one} ({what})" for one, (_, what) in FACTS.items())
+        raise Misread(
+            f"nothing is known about '{name}' of a unit",
+            f"{suggest(name, FACTS, 'names')} They mean: {known}.",
+            start + found.start("name"),
+        )
+    wanted = FACTS[name][0]
+    if not wanted:
+        if value not in ("true", "false") or measure:
+            raise Misread(f"{name} is true or false", f"Write {name} == true.", start + found.start("value"))
+        return Fact(unit, name, value == "true")
+    try:
+        number = float(value)
+    except ValueError:
+        at = start + found.start("value")
+        raise Misread(f"{value!r} is no number", f"Write {name} == val 2 {wanted}.", at) from None
+    given = (measure or "").strip()
+    given = _SPELLED.get(given.lower(), given)
+    if not given:
+        at = start + found.end("value")
+        raise Misread("the unit of measure is missing", f"Write val {value} {wanted}.", at)
+    try:
+        number *= conversion(given, wanted).scale
+    except MeasureError as error:
+        at = start + found.start("measure")
+        raise Misread(str(error), f"Write val {value} {wanted}.", at) from None
+    if not 0 < number < float("inf"):
+        raise Misread(f"{name} is more than 0", "", start + found.start("value"))
+    return Fact(unit, name, number)
+
+
+class _Words(Reader):
+    """The language of properties, and words of hints: ``val 3 cm``, ``derivative(x)``, ``energy(F, v)``"""
+
+    def prefix(self, lowest: Level) -> Expr:
+        token = self.token
+        if token.kind == "name" and token.text == "val":
+            self.take()
+            minus = self.accept("-")
+            if self.token.kind != "number":
+                self.fail("a value stands behind val: val 3 cm")
+            found = super().prefix(Level.UNARY)
+            return self.grown(Apply(Op.NEG, (found,))) if minus else found
+        if token.kind == "name" and token.text in ("derivative", "energy"):
+            self.take()
+            return self.derivative(token) if token.text == "derivative" else self.energy(token)
+        if token.kind == "name" and token.text == "smooth":
+            self.fail(
+                "smooth(unit.port) stands alone, as a statement of its own; a limit on it is roughness(…)"
+            )
+        return super().prefix(lowest)
+
+    def derivative(self, token: Token) -> Expr:
+        self.expect("(", "write derivative(…)")
+        of = self.signal(self.expression(Level.TERNARY), token)
+        self.expect(")", "a parenthesis was opened before")
+        return self.made(Derived("der", of))
+
+    def energy(self, token: Token) -> Expr:
+        self.expect("(", "write energy(effort, flow)")
+        effort = self.expression(Level.TERNARY)
+        self.expect(",", "an energy is that of an effort and a flow: energy(F, v)")
+        flow = self.expression(Level.TERNARY)
+        self.expect(")", "a parenthesis was opened before")
+        power = self.signal(self.grown(Apply(Op.MUL, (effort, flow))), token)
+        return self.made(Derived("integral", power))
+
+
+# ----------------------------------------------------------------------------------------------------
+# Texts of hints.
+
+_SPACE = re.compile(r"(?:\s+|//[^\n]*|#[^\n]*)+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_STRING = re.compile(r'"([^"\n]*)"')
+_NEXT = re.compile(r"\}|(?<=\s)(?:Event|Property)\s+\w+\s*:=")
+_KEY = re.compile(r"\}|(?<=\s)(?:description|statements|scope|pattern)\b")
+_PARTS: Final = ("description", "statements", "scope", "pattern")
+
+
+class _Source:
+    """A text of hints, read from its beginning to its end."""
+
+    def __init__(self, text: str) -> None:
+        # Remarks become spaces, so that nothing else has to know of them and columns stay.
+        quoted = r'"[^"\n]*"|`[^`\n]*`'
+        blank = lambda found: found[0] if found[0][0] in '"`' else " " * len(found[0])  # noqa: E731
+        self.text = re.sub(rf"{quoted}|//[^\n]*|#[^\n]*", blank, text)
+        self.at = 0
+        self.skip()
+
+    def skip(self) -> None:
+        found = _SPACE.match(self.text, self.at)
+        self.at = self.at if found is None else found.end()
+
+    def take(self, pattern: re.Pattern[str], what: str, hint: str = "") -> str:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise Misread(f"{what} is missing{self.seen()}", hint, self.at)
+        self.at = found.end()
+        self.skip()
+        return found[found.re.groups]
+
+    def symbol(self, symbol: str, hint: str = "") -> None:
+        self.take(re.compile(re.escape(symbol)), f"'{symbol}'", hint)
+
+    def seen(self) -> str:
+        rest = self.text[self.at :].split(None, 1)
+        return f" before {rest[0][:30]!r}" if rest else " at the end"
+
+    def until(self, pattern: re.Pattern[str]) -> tuple[str, int]:
+        """The text up to something, and where it begins."""
+        found = pattern.search(self.text, self.at)
+        if found is None:
+            raise Misread("'}' is missing at the end", "", len(self.text))
+        begin, self.at = self.at, found.start()
+        body = self.text[begin : self.at]
+        self.skip()
+        return body.rstrip(), begin
+
+    def place(self, at: int) -> tuple[int, int]:
+        line = self.text.count("\n", 0, at) + 1
+        return line, at - (self.text.rfind("\n", 0, at) + 1) + 1
+
+
+def parse_hints(text: str, source: str = "hints") -> tuple[Hint, ...]:
+    """The hints in a text; every mistake that is found is told with its line and column."""
+    check_type(text, str, "hints")
+    if len(text) > 10 * MAX_TEXT:
+        raise FileProblem(f"{source}: has {len(text):,} characters, which no hints need")
+    reading, problems = _Source(text), list[Problem]()
+    found: dict[str, Hint] = {}
+    while reading.at < len(reading.text):
+        begin = reading.at
+        try:
+            hint = _hint(reading)
+            if hint.name in found:
+                raise Misread(f"there are two hints '{hint.name}'", "Choose another name.", begin)
+            found[hint.name] = hint
+        except Misread as wrong:
+            line, column = reading.place(wrong.at)
+            problems.append(Problem((), wrong.what, wrong.hint, line, column))
+            later = re.compile(r"^[ \t]*Hint\b", re.M).search(reading.text, max(reading.at, begin + 4))
+            if later is None:
+                break
+            reading.at = later.start()
+            reading.skip()
+    if problems:
+        raise ScenarioError(problems, source)
+    if not found:
+        raise FileProblem(f"{source}: there are no hints. Write Hint NAME {{ statements {{ … }} }}")
+    return tuple(found.values())
+
+
+def _hint(reading: _Source) -> Hint:
+    begin = reading.at
+    if reading.take(_WORD, "'Hint'", "A hint begins with Hint NAME {.") != "Hint":
+        raise Misread("a hint begins with Hint NAME {", "", begin)
+    name = reading.take(_WORD, "the name of the hint")
+    reading.symbol("{", "A hint is written Hint NAME { … }.")
+    statements: dict[str, Statement] = {}
+    parts: dict[str, tuple[str, int]] = {}
+    while not reading.text.startswith("}", reading.at):
+        at = reading.at
+        key = reading.take(_WORD, "'}'")
+        if key not in _PARTS:
+            raise Misread(f"a hint has no {key!r}", suggest(key, _PARTS, "parts"), at)
+        if key in parts:
+            raise Misread(f"there are two {key} in the hint '{name}'", "", at)
+        if key == "description":
+            parts[key] = reading.take(_STRING, "a text in quotation marks", 'Write description "…".'), at
+        elif key == "statements":
+            parts[key] = "", at
+            reading.symbol("{", "Statements are written statements { Property P := … }.")
+            while not reading.text.startswith("}", reading.at):
+                _read_statement(reading, statements)
+            reading.symbol("}")
+        else:
+            parts[key] = reading.until(_KEY)
+    reading.symbol("}")
+    if not statements:
+        raise Misread(f"the hint '{name}' says nothing", "Give it statements { Property P := … }.", begin)
+
+    def part(key: str, read: Any, usual: Any, *more: Any) -> Any:
+        if key not in parts:
+            return usual
+        body, at = parts[key]
+        try:
+            return read(body, *more)
+        except Misread as wrong:
+            raise Misread(wrong.what, wrong.hint, at + wrong.at) from None
+
+    last = next(reversed(statements))
+    scope = part("scope", read_scope, Scope())
+    pattern = part("pattern", read_pattern, Pattern("Universality", {"p": last}), last)
+    try:
+        _fit(statements, scope, pattern)
+    except Misread as wrong:
+        raise Misread(wrong.what, wrong.hint, parts.get("pattern", ("", begin))[1]) from None
+    description = parts.get("description", ("", 0))[0]
+    return Hint(name, statements, description, scope, pattern, reading.place(begin)[0])
+
+
+def _read_statement(reading: _Source, statements: dict[str, Statement]) -> None:
+    at = reading.at
+    kind = reading.take(_WORD, "'Event' or 'Property'", "Write Property NAME := …, or Event NAME := ….")
+    if kind not in ("Event", "Property"):
+        raise Misread(f"a statement is an Event or a Property, not {kind!r}", "", at)
+    where = reading.at
+    name = reading.take(_WORD, "the name of the statement")
+    if name in statements:
+        raise Misread(f"there are two statements '{name}'", "Choose another name.", where)
+    reading.symbol(":=", f"Write {kind} {name} := ….")
+    body, begin = reading.until(_NEXT)
+    try:
+        about = read_statement(body)
+    except Misread as wrong:
+        raise Misread(wrong.what, wrong.hint, begin + wrong.at) from None
+    line, column = reading.place(begin)
+    statements[name] = Statement(about, "Event" if kind == "Event" else "Property", line, column)
+
+
+def read_hints(given: str | Path) -> tuple[Hint, ...]:
+    """The hints in a file. All its problems are reported together, with line and column."""
+    path = Path(given)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    try:
+        return parse_hints(data.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise FileProblem(f"{path}: line {line}: is not a text in UTF-8; save it as UTF-8") from None
+
+
+def hints_of_table(given: object, source: str = "") -> tuple[Hint, ...]:
+    """The hints in a table ``[hints]``: a statement, or a table with the parts of a hint, for each name."""
+    problems = Problems()
+    found: list[Hint] = []
+    if not isinstance(given, Mapping):
+        raise InvalidInput(
+            f'hints are a table: [hints] with lines such as calm = "smooth(load.x)", not {given!r}'
+        )
+    for name, entry in given.items():
+        table = entry if isinstance(entry, Mapping) else {"statements": entry}
+        wrong = [key for key in table if key not in _PARTS]
+        if wrong:
+            problems.add(
+                ("hints", name, wrong[0]), f"a hint has no '{wrong[0]}'", suggest(wrong[0], _PARTS, "parts")
+            )
+            continue
+        try:
+            found.append(Hint(name, **{"statements": {}, **table}))
+        except ScenarioError as error:
+            problems.found += error.problems
+        except InvalidInput as error:
+            problems.add(("hints", name), str(error))
+    problems.raise_if_any(source)
+    return tuple(found)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Hints about a scenario.
+
+
+class Read(NamedTuple):
+    """Hints that fit a scenario: conditions as properties of it, by the name of the hint."""
+
+    hints: tuple[Hint, ...]
+    properties: tuple[Property, ...]
+
+
+def about(
+    scenario: Scenario, hints: Sequence[Hint], *, span: float = float("inf"), source: str = "hints"
+) -> Read:
+    """The hints, looked up in a scenario. Names that do not exist, units of measure that do not fit,
+    contradictions and what no trace of `span` seconds can decide are told together, in a `ScenarioError`."""
+    problems: list[Problem] = []
+    properties: list[Property] = []
+    parts = scenario.parts
+    directory = Readable(parts.units, parts.inputs, ())
+    directory.driven = {f"{one.unit}.{one.port}" for one in parts.connections}
+    for hint in hints:
+        for name, one in hint.statements.items():
+            for what, advice in _unknown(scenario, one.about):
+                problems.append(Problem((hint.name, name), what, advice, one.line, one.column))
+    known = {problem.where[0] for problem in problems}
+    taken = {port.name for port in parts.inputs} | {one.port.name for one in parts.outputs}
+    taken |= {event.name for event in parts.events} | {one.name for one in parts.properties}
+    for hint in hints:
+        text = hint.formula()
+        if not text or hint.name in known:
+            continue
+        own = Problems()
+        made = read_properties({hint.name: text}, directory, parts.outputs, own, taken)
+        statement = hint.statements[hint.pattern.statements[0]]
+        for problem in own.found:
+            problems.append(
+                replace(problem, where=(hint.name,), line=statement.line, column=statement.column)
+            )
+        for asked in made:
+            if (ahead := needed(asked)) > span:
+                problems.append(
+                    Problem(
+                        (hint.name,),
+                        f"no trace decides it: it looks {ahead:g} s ahead, and the run lasts {span:g} s",
+                        "Run for longer, or ask for less.",
+                        statement.line,
+                        statement.column,
+                    )
+                )
+            properties.append(asked)
+    problems += _contradictions(hints)
+    if problems:
+        raise ScenarioError(problems, source)
+    return Read(tuple(hints), tuple(properties))
+
+
+def needed(of: Property) -> float:
+    """How many seconds of a run it takes to know a property at least; windows without an end take any."""
+    from upbeat.properties.formula import FUTURE, Combined, Formula, Temporal
+
+    def seconds(node: Formula) -> float:
+        match node:
+            case Predicate():
+                return 0.0
+            case Combined(parts=parts):
+                return max(map(seconds, parts))
+            case Temporal(op, parts, window):
+                inner = max(map(seconds, parts))
+                if op not in FUTURE:
+                    return inner
+                return inner + (window.first if window.last == float("inf") else window.last)
+
+    return seconds(of.formula)
+
+
+def _unknown(scenario: Scenario, one: About) -> Iterator[tuple[str, str]]:
+    """What a statement names and a scenario does not have."""
+    ports = known_ports(scenario)
+    if isinstance(one, Fact):
+        units = [name for name in scenario.units if name not in scenario.added_units]
+        if one.unit not in units:
+            yield f"there is no unit '{one.unit}'", suggest(one.unit, units, "units")
+        return
+    names: tuple[str, ...] = ()
+    if isinstance(one, Bonded):
+        names = (one.one, one.other)
+    elif isinstance(one, Smooth):
+        names = (one.of,)
+    else:
+        own = {port.name for port in (*scenario.inputs, *(o.port for o in scenario.outputs))}
+        names = tuple(sorted(n for n in one.signals if n.partition("[")[0] not in own and n not in own))
+    for name in names:
+        if name not in ports and name.partition("[")[0] not in ports:
+            yield f"there is no port '{name}'", suggest(name, ports, "ports")
+
+
+def known_ports(scenario: Scenario) -> dict[str, tuple[str, str, Causality]]:
+    """The ports of a scenario by their names: unit, port, and whether it is an input or an output."""
+    return {
+        scenario.column(unit, port.name): (unit, port.name, port.causality)
+        for unit, model in scenario.units.items()
+        for port in model.ports
+        if unit not in scenario.added_units
+    }
+
+
+# ----------------------------------------------------------------------------------------------------
+# Hints that cannot all be true.
+
+
+def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
+    facts: dict[tuple[str, str], tuple[Hint, Fact]] = {}
+    bonds: dict[str, tuple[Hint, Bonded]] = {}
+    limits: dict[str, list[tuple[Hint, float, float]]] = {}
+    shapes: dict[tuple[str, str], Hint] = {}
+    for hint in hints:
+        for one in hint.about:
+            if isinstance(one, Fact):
+                first = facts.setdefault((one.unit, one.name), (hint, one))
+                if first[1] != one:
+                    yield _against(first[0], hint, f"'{first[1]}' and '{one}'")
+            elif isinstance(one, Bonded):
+                for port in (one.one, one.other):
+                    before = bonds.setdefault(port, (hint, one))
+                    if {before[1].one, before[1].other} != {one.one, one.other}:
+                        yield _against(before[0], hint, f"{port} belongs to one power bond only")
+        if not isinstance(hint.about[0], Condition) or hint.pattern.name not in ("Universality", "Absence"):
+            continue
+        where, text = str(hint.scope), hint.about[0].text
+        if not hint.scope.statements:
+            other = {"Universality": "Absence", "Absence": "Universality"}[hint.pattern.name]
+            if (text, other) in shapes:
+                yield _against(shapes[text, other], hint, f"'{text}' always and never")
+            shapes[text, hint.pattern.name] = hint
+            if hint.pattern.name == "Universality" and (found := _limits(text)):
+                name, low, high = found
+                for before_hint, below, above in limits.setdefault(name, []):
+                    if max(low, below) > min(high, above):
+                        yield _against(
+                            before_hint, hint, f"{name} has no value that suits both, {where.lower()}"
+                        )
+                limits[name].append((hint, low, high))
+
+
+def _against(one: Hint, other: Hint, why: str) -> Problem:
+    where = (one.name,) if one is other else (one.name, other.name)
+    return Problem(
+        where, f"the hints '{one.name}' and '{other.name}' contradict each other: {why}", "", other.line
+    )
+
+
+def _limits(text: str) -> tuple[str, float, float] | None:
+    """The signal of ``signal < number``, and between which numbers it should stay; None of anything else."""
+    from upbeat.properties.formula import QUANTITY, parse
+
+    node = parse(text)
+    if not isinstance(node, Predicate) or not isinstance(node.signal.expr, Apply):
+        return None
+    expr, made = node.signal.expr, dict(node.signal.derived)
+    if expr.op not in (Op.LT, Op.LE, Op.GT, Op.GE):
+        return None
+    one, other = expr.args
+
+    def number(side: Expr) -> float | None:
+        if isinstance(side, Apply) and side.op is Op.NEG:
+            inner = number(side.args[0])
+            return None if inner is None else -inner
+        if isinstance(side, Name) and side.id in made:
+            quantity = made[side.id]
+            if quantity.kind != QUANTITY or not isinstance(quantity.of, Signal):
+                return None
+            scale = _to_si(quantity.unit)
+            return None if scale is None else number_of(quantity.of) * scale
+        return side.value if isinstance(side, Number) else None
+
+    def number_of(signal: Signal) -> float:
+        assert isinstance(signal.expr, Number)
+        return signal.expr.value
+
+    less = expr.op in (Op.LT, Op.LE)
+    if (limit := number(other)) is not None and number(one) is None:
+        name = str(Signal(one, node.signal.derived))
+    elif (limit := number(one)) is not None and number(other) is None:
+        name, less = str(Signal(other, node.signal.derived)), not less
+    else:
+        return None
+    inf = float("inf")
+    measured = any(one.kind == QUANTITY for one in made.values())
+    name += " (SI)" if measured else ""  # a plain number is in the unit of measure of the port
+    return (name, -inf, limit) if less else (name, limit, inf)
+
+
+def _to_si(unit: str) -> float | None:
+    from upbeat.core.measure import in_si
+
+    found = in_si(unit)
+    return None if found is None or found[1].offset else found[1].scale
