@@ -33,6 +33,8 @@ _HOMES = {
     "engine.simulate": "simulate start",
     "generate.embedded": "export_c",
     "generate.fmu": "export_fmu",
+    "hints.configure": "Configuration configure",
+    "hints.language": "Hint read_hints",
     "judging.discovering": "Discovery discover",
     "explore.store": "Results",
     "explore.study": "Study",

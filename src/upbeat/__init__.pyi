@@ -33,6 +33,8 @@ from upbeat.explore.store import Results as Results
 from upbeat.explore.study import Study as Study
 from upbeat.generate.embedded import export_c
 from upbeat.generate.fmu import export_fmu
+from upbeat.hints.configure import Configuration, configure
+from upbeat.hints.language import Hint, read_hints
 from upbeat.judging.discovering import Discovery, discover
 from upbeat.judging.steps import StepAdvice, recommend_step
 from upbeat.judging.trust import Trust, trust
@@ -135,6 +137,7 @@ __all__ = [
     "Certified",
     "Checkpoint",
     "Clock",
+    "Configuration",
     "Constrained",
     "Continuous",
     "Cvode",
@@ -158,6 +161,7 @@ __all__ = [
     "Function",
     "GaussSeidel",
     "Hermite",
+    "Hint",
     "Hold",
     "Induced",
     "Interrupted",
@@ -239,6 +243,7 @@ __all__ = [
     "blocks",
     "certified",
     "compare_couplings",
+    "configure",
     "consistent",
     "decide",
     "discover",
@@ -257,6 +262,7 @@ __all__ = [
     "plot_stability",
     "plot_steps",
     "read",
+    "read_hints",
     "read_sa",
     "read_signals",
     "read_ssp",

@@ -239,8 +239,8 @@ def schedule_of(variant: Variant, units: Sequence[str], links: Sequence[Coupled]
     reactive = {a.port: isinstance(a, Interpolated) for a in variant.adaptations
                 if isinstance(a, (Interpolated, Extrapolated))}  # fmt: skip
     for one in variant.adaptations:
-        if isinstance(one, Corrected):
-            reactive |= dict.fromkeys(one.ports, False)
+        if isinstance(one, Corrected):  # of what is interpolated nothing has to be made good
+            reactive = dict.fromkeys(one.ports, False) | reactive
     links = [
         link._replace(reactive=reactive[link.input]) if link.input in reactive and not link.fixed else link
         for link in links

@@ -203,7 +203,7 @@ def finer(model: Model) -> Model | None:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Remarks about a run that are the same for all its variants are made once."""
     log = logging.getLogger("upbeat.run")
 
@@ -338,7 +338,7 @@ class Trials:
 
         self._progress(f"{change} (run {len(self.made) + 1}, {self.spent:.0f} s)")
         try:
-            with nullcontext() if first else _quietly():
+            with nullcontext() if first else quietly():
                 trace = change.of(self.experiment).run(report)
         except _OutOfTime as error:
             return failed(error, f"ended: the budget of {self.seconds:.3g} s was used up")

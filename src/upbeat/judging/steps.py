@@ -24,7 +24,7 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Protocol, Unpack
 
 import numpy as np
 
@@ -389,7 +389,7 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
         back = all(Ability.ROLLBACK in model.abilities for model in closed.units.values())
         others: list[Coupling] = [GaussSeidel(), Jacobi()]
         others += [Iterated(GaussSeidel(), corrections=1)] if back else []
-        couplings = [_keeping(runs.coupled, each) for each in others]
+        couplings = [keeping(runs.coupled, each) for each in others]
     for coupling in couplings:
         for inputs in (Hermite(), Linear(), Hold()):
             here = coupling or runs.coupled
@@ -419,7 +419,7 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
     return ways, notes
 
 
-def _keeping(own: Coupling, other: Coupling) -> Coupling:
+def keeping(own: Coupling, other: Coupling) -> Coupling:
     """Another coupling with the loop solver and the outputs of the present one."""
     inside, repeated = getattr(own, "coupling", own), getattr(other, "coupling", None)
     kept = {name: getattr(inside, name) for name in ("outputs", "loops")}
@@ -431,7 +431,7 @@ def _keeping(own: Coupling, other: Coupling) -> Coupling:
 
 
 @dataclass(frozen=True)
-class _Verdict:
+class Proof:
     """What is proven about a setting: `rate` is by how much the logarithm of a motion grows in a second."""
 
     label: str
@@ -441,23 +441,31 @@ class _Verdict:
     surely: bool = False
 
 
-class _Stability:
+class Changed(Protocol):
+    """Says what is different about an experiment."""
+
+    def of(self, experiment: Experiment) -> Experiment:
+        """The changed experiment."""
+        ...
+
+
+class Proofs:
     """Verdicts on settings, each asked for once, as long as that takes little of the time there is."""
 
     def __init__(self, made: Experiment, seconds: float) -> None:
         self._made, self._seconds = made, seconds
-        self._known: dict[Change, _Verdict] = {}
+        self._known: dict[Changed, Proof] = {}
         self._spent = 0.0
         self.stopped = False
         self.why = ""
 
-    def __call__(self, change: Change) -> _Verdict:
+    def __call__(self, change: Changed) -> Proof:
         if change not in self._known:
             self._known[change] = self._judged(change)
         return self._known[change]
 
-    def _judged(self, change: Change) -> _Verdict:
-        unknown = _Verdict("undecided", None, None, 0.0)
+    def _judged(self, change: Changed) -> Proof:
+        unknown = Proof("undecided", None, None, 0.0)
         if self._spent > PART * self._seconds:
             self.stopped = True
             return replace(unknown, label="")
@@ -472,7 +480,7 @@ class _Stability:
         finally:
             self._spent += time.monotonic() - begun
         decided = found.verdict != "undecided" and not found.why
-        return _Verdict(
+        return Proof(
             found.labelled,
             found.margin if decided else None,
             found.mode.rate(size) if decided else None,
@@ -480,7 +488,7 @@ class _Stability:
             decided and found.mode.radius - found.mode.uncertainty > 1.0,
         )
 
-    def quickest(self, change: Change) -> float | None:
+    def quickest(self, change: Changed) -> float | None:
         """The largest angular frequency of all motions of the scenario; None if nobody knows."""
         begun = time.monotonic()
         try:
@@ -589,7 +597,7 @@ class _Search:
         self.own = nominal_step(made.master.pace)
         self.trials = Trials(with_less_patience(made), seconds, progress)
         self.ways, self.notes = _ways(made)
-        self.stability = _Stability(made, seconds)
+        self.stability = Proofs(made, seconds)
         self.runs: list[_Made] = []
         self.undone: list[str] = []
         self.rejected: dict[tuple[_Way, int], str] = {}
