@@ -36,7 +36,17 @@ from upbeat.hints.rules import RULES, Known, Realised, Rule, realised, search_sp
 from upbeat.hints.schedule import InvalidSchedule
 from upbeat.hints.space import STEP, Variant
 from upbeat.judging.comparing import UNCHANGED, Progress, quietly
-from upbeat.judging.steps import HOPELESS, SECONDS, Proofs, Work, apart, with_less_patience, work_of
+from upbeat.judging.steps import (
+    HOPELESS,
+    LARGE,
+    SECONDS,
+    Proofs,
+    Work,
+    apart,
+    calls_per_step,
+    with_less_patience,
+    work_of,
+)
 from upbeat.master.inputs.approximation import convergence
 from upbeat.master.paces.pace import nominal_step
 from upbeat.properties.robustness import Robustness
@@ -49,10 +59,14 @@ FEW: Final = 12
 """A search space of so many variants is run as a whole."""
 MOST: Final = 600
 """Of a larger space than this, the variants with the largest weights."""
-KEPT: Final = 4
+KEPT: Final = 3
 """So many ways are tried with a shorter step."""
 SKIPPED: Final = 2
 """By so many rungs it is shorter."""
+NEAR: Final = 10.0
+"""Options whose errors are so close with a long step may change places when others change."""
+PART: Final = 0.1
+"""All that is run should be no more than about this part of the work of running everything."""
 ALIKE: Final = 1.5
 """Errors that differ by less than this factor are alike: then the cheaper one is better."""
 CLOSE: Final = 3.0
@@ -530,40 +544,116 @@ class _Search:
         self.race(ladders)
 
     def race(self, ladders: list[list[Variant]]) -> None:
-        """All ways with a long step, some with a shorter one, the best with the shortest."""
+        """Ways with a long step, choice by choice; some with a shorter one; the best with the shortest."""
         last = len(ladders[0]) - 1
         rung = min(1, last) if last > SKIPPED else 0
-        ladders = self.without_twins(ladders, rung)
         while True:
-            runs = self.all_of([ladder[rung] for ladder in ladders])
-            good = self.sound(runs)
-            if good or rung >= last or self.stopped.is_set():
-                break
-            rung += 1  # where nothing is sound, steps are too long
-        ladders = [ladder for ladder, run in zip(ladders, runs, strict=True) if run in good]
-        while ladders and rung < last:
+            able = self.without_twins(ladders, rung)
             further = min(rung + SKIPPED, last)
-            guide = self.guide(ladders, further)
-            if guide is None or self.stopped.is_set() or self.left <= 0:
+            guide = self.guide(able, further)
+            if guide is None and further == last:
+                self.all_of([ladder[last] for ladder in able])
                 return
-            ranked = sorted(ladders, key=lambda ladder: self.order_of(ladder[rung], guide))
-            first = next(one for one in ladders if one[further] is guide.variant)
-            kept = [first, *(one for one in ranked if one is not first)][:KEPT]
+            if guide is not None and (kept := self.screened(able, rung, guide)):
+                break
+            if rung >= last or self.stopped.is_set():
+                return
+            rung += 1  # where nothing is sound, steps are too long
+        while rung < last and not self.stopped.is_set():
+            further = min(rung + SKIPPED, last)
             runs = self.all_of([ladder[further] for ladder in kept])
             good = self.sound(runs)
             kept = [ladder for ladder, run in zip(kept, runs, strict=True) if run in good]
-            if not kept:
-                rung, ladders = further, [one for one in ladders if one[further] is not guide.variant]
+            if not kept or further == last:
+                return
+            if self.unclear(kept, rung, further):
+                rung = further
                 continue
-            if self.unclear(kept, rung, further) and further < last:
-                rung, ladders = further, kept
-                continue
-            finalists = self.finalists(kept, rung, further)
-            self.all_of([ladder[last] for ladder in finalists])
-            if not any(self.runs[self.key(one[last])].trace is not None for one in finalists):
-                rung, ladders = further, [one for one in kept if one not in finalists]
-                continue
+            for ladder in self.finalists(kept, rung, further):
+                last_run = self.prepare([ladder[last]])[0]
+                done = [
+                    run
+                    for run in self.measured
+                    if run.variant is not guide.variant and run.step <= last_run.step
+                ]
+                if not done or self.affordable(last_run, ladder, further):
+                    self.all_of([ladder[last]])
             return
+
+    def screened(self, ladders: list[list[Variant]], rung: int, guide: _Run) -> list[list[Variant]]:
+        """The ways that are nearest to the guide, which is among them; nothing, where all are far away.
+
+        One choice after the other is made, those that cost most first; what was nearly as good in one is
+        tried again when the others have changed. So all other ways differ from a good one in one choice.
+        """
+        by_path = {ladder[0].way: ladder for ladder in ladders}
+        own = by_path[guide.variant.way]
+        names = [name for name, _ in ladders[0][0].path if name != STEP]
+
+        def cost(ladder: list[Variant]) -> float:
+            run = self.runs[self.key(ladder[rung])]
+            return math.inf if run.made is None else float(calls_per_step(run.made.experiment))
+
+        seen: dict[tuple[Any, ...], list[Variant]] = {}
+
+        def tried(these: Iterable[list[Variant]]) -> None:
+            unseen = [one for one in these if one[0].way not in seen]
+            runs = self.all_of([one[rung] for one in unseen])
+            good = self.sound(runs)
+            seen.update((one[0].way, one) for one, run in zip(unseen, runs, strict=True) if run in good)
+
+        def order(ladder: list[Variant]) -> tuple[Any, ...]:
+            run = self.runs[self.key(ladder[rung])]
+            return (*self.standing(run), self.between(run, guide), run.work.total)
+
+        tried([own])
+        for start in sorted(ladders, key=cost) if not seen else ():
+            tried([start])
+            if seen or self.stopped.is_set() or self.left <= 0:
+                break
+        if not seen:
+            return []
+        best = next(iter(seen.values()))
+        near: list[list[Variant]] = []
+        names.sort(key=lambda name: -len({cost(one) for one in ladders if self.varies(one, best, [name])}))
+        for name in names:
+            before = best
+            tried(one for one in ladders if self.varies(one, best, [name]))
+            best = min(seen.values(), key=order)
+            if best is not before:  # what was nearly as good may be better with it
+                tried(
+                    one
+                    for one in ladders
+                    for other in near
+                    if self.varies(one, other, [name]) and self.alike(one, best, name)
+                )
+                best = min(seen.values(), key=order)
+            near = [one for one in seen.values() if order(one)[:2] == order(best)[:2]
+                    and order(one)[2] <= NEAR * order(best)[2]]  # fmt: skip
+        ranked = sorted(seen.values(), key=order)
+        if order(ranked[0])[2] > LARGE and self.affordable(guide, own, rung + SKIPPED):
+            return []
+        first = [own] if own[0].way in seen else []
+        return [*first, *(one for one in ranked if one is not own)][:KEPT]
+
+    def varies(self, one: list[Variant], other: list[Variant], names: Sequence[str]) -> bool:
+        """Whether two ways differ in these choices, and in no other."""
+        a, b = one[0].chosen, other[0].chosen
+        return all((str(a[k]) == str(b[k])) is (k not in names) for k in a if k != STEP)
+
+    def alike(self, one: list[Variant], other: list[Variant], name: str) -> bool:
+        """Whether two ways have the same option of a choice."""
+        return str(one[0].chosen[name]) == str(other[0].chosen[name])
+
+    def affordable(self, run: _Run, ladder: list[Variant], rung: int) -> bool:
+        """Whether a run is little beside all that could be run."""
+        spent = sum(each.work.total for each in self.runs.values())
+        known = self.runs[self.key(ladder[rung])]
+        cost = known.work.total * known.step / run.step
+        ways = len({variant.way for variant in self.variants})
+        steps = {float(variant.chosen.get(STEP, 0.0)) for variant in self.variants}
+        everything = ways * sum(cost * run.step / step for step in steps) / 2
+        return spent + cost <= PART * everything
 
     def sound(self, runs: Sequence[_Run]) -> list[_Run]:
         """Those that came to their end, without those that have grown far beyond the others."""
@@ -599,26 +689,19 @@ class _Search:
 
     def guide(self, ladders: list[list[Variant]], rung: int) -> _Run | None:
         """A run with a shorter step that tells which of the others are near to the truth."""
-        for ladder in sorted(ladders, key=lambda one: -self.run_of(one).expected_order):
+        orders = {}
+        for ladder in ladders:
+            made = (self.runs[self.key(one)] for one in ladder if self.key(one) in self.runs)
+            orders[ladder[0].way] = max(
+                (run.expected_order for run in made if run.made is not None), default=0.0
+            )
+        for ladder in sorted(ladders, key=lambda one: -orders[one[0].way]):
             run = self.all_of([ladder[rung]])[0]
             if run.trace is not None and math.isfinite(_size(run.trace)):
                 return run
             if self.stopped.is_set() or self.left <= 0:
                 return None
         return None
-
-    def run_of(self, ladder: list[Variant]) -> _Run:
-        """Any run of a way, for what all of them share."""
-        made = (self.runs[self.key(one)] for one in ladder if self.key(one) in self.runs)
-        return next(run for run in made if run.made is not None)
-
-    def order_of(self, variant: Variant, guide: _Run) -> tuple[Any, ...]:
-        """What ranks a way: hints, and its error as it should become with the shortest step."""
-        run = self.runs[self.key(variant)]
-        error = self.between(run, guide)
-        ahead = math.log2(max(run.step / guide.step, 1.0)) + 2
-        predicted = error * 2.0 ** (-run.expected_order * ahead) if error < 0.3 else error
-        return (*self.standing(run), predicted, run.work.total)
 
     def standing(self, run: _Run) -> tuple[int, float]:
         """Hints that hold, and by how much; the smaller the better."""
@@ -668,7 +751,7 @@ class _Search:
         """Whether errors are still so large that nothing can be said of how they fall."""
         best = self.truest([self.runs[self.key(one[further])] for one in kept])
         before = [self.runs[self.key(one[rung])] for one in kept]
-        return min((self.between(run, best) for run in before), default=math.inf) > 0.3
+        return all(self.between(run, best) > LARGE for run in before)
 
     def finalists(self, kept: list[list[Variant]], rung: int, further: int) -> list[list[Variant]]:
         """The ways that should be best with the shortest step: one, or two that are close."""
@@ -702,7 +785,7 @@ class _Search:
         except KeyboardInterrupt:
             self.interrupt()
         self.progress("ranking")
-        runs = list(self.runs.values())
+        runs = [run for run in self.runs.values() if run.state != "not run" or run.why]
         good = self.sound(runs)
         rows = self.rows(runs, good)
         best = rows[0] if rows and rows[0].state == "measured" else None
@@ -781,12 +864,17 @@ class _Search:
         """The error of a run, from its distance to the reference, and that of the reference itself."""
         longer = [r for r in self.measured if r.state == "measured" and r.variant.way == reference.variant.way
                   and r.step > reference.step]  # fmt: skip
+        longer.sort(key=lambda r: r.step)
         own: float | None = None
         worst = ""
         if longer:
-            near = min(longer, key=lambda r: r.step)
-            ratio = (reference.step / near.step) ** max(min(reference.expected_order, 4.0), 1.0)
+            near, order = longer[0], max(min(reference.expected_order, 4.0), 0.5)
             size, worst = self._apart(near, reference)
+            if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
+                before = self.between(longer[1], near)
+                seen = math.log(before / size) / math.log(longer[1].step / near.step) if before > 0 else 0.5
+                order = max(min(order, seen), 0.5)
+            ratio = (reference.step / near.step) ** order
             own = size * ratio / (1.0 - ratio)
         if run is reference:
             return own, worst

@@ -131,17 +131,13 @@ class Known:
     def bonds(self) -> tuple[Bond, ...]:
         """The power bonds: those of hints, and those that units of measure tell."""
         declared = [self._outputs(one) for one in self._about if isinstance(one, Bonded)]
-        try:
-            return power_bonds(self.scenario, declared)
-        except InvalidInput as error:
-            if declared:
-                raise
-            raise AssertionError(error) from error  # pragma: no cover
+        return power_bonds(self.scenario, declared)
 
-    @property
+    @cached_property
     def hinted_bonds(self) -> tuple[Bond, ...]:
         """Those of hints."""
-        return tuple(bond for bond in self.bonds if not bond.recognised)
+        hinted = {frozenset(self._outputs(one)) for one in self._about if isinstance(one, Bonded)}
+        return tuple(bond for bond in self.bonds if frozenset(bond.named(self.scenario)) in hinted)
 
     def _outputs(self, one: Bonded) -> tuple[str, str]:
         """Both outputs of a bond, whichever ports it is described by."""
@@ -350,6 +346,19 @@ def no_more_than_needed(known: Known, draft: Draft) -> None:
             draft.offer(name, Option(1, weight, why=f"{name.removeprefix('rate of ')} steps once"))
 
 
+def bonded_together(known: Known, draft: Draft) -> None:
+    """Beside software, units that exchange a power may step together, more often than it runs."""
+    if not known.software:
+        return
+    for bond in known.hinted_bonds:
+        units = tuple(unit for unit in known.units if unit in (bond.one[0], bond.other[0]))
+        if any(unit in known.software for unit in units):
+            continue
+        name = f"rate of {' and '.join(units)}"
+        why = f"{' and '.join(units)} move each other between two samples"
+        draft.offer(name, Option(10, 2.5, (Rated(units, 10),), why), Option(1, 1.5))
+
+
 def halved_steps(known: Known, draft: Draft) -> None:
     """Without a hint about time, steps around the present one."""
     if STEP in draft.choices:
@@ -425,9 +434,8 @@ def input_approximations(known: Known, draft: Draft) -> None:
 
 def bonds_of_measures(known: Known, draft: Draft) -> None:
     """Power bonds that units of measure tell: with the correction, or without."""
-    ports = tuple(
-        known.scenario.column(*end) for b in known.bonds if b.recognised for end in (b.one_to, b.other_to)
-    )
+    recognised = [bond for bond in known.bonds if bond not in known.hinted_bonds]
+    ports = tuple(known.scenario.column(*end) for b in recognised for end in (b.one_to, b.other_to))
     taken = {p for a in draft.adaptations if isinstance(a, Corrected) for p in a.ports}
     free = tuple(dict.fromkeys(p for p in ports if p not in taken))
     if free:
@@ -503,6 +511,7 @@ OF_HINTS: Final = (
 RULES: Final = (
     *OF_HINTS,
     Rule("no more steps than needed", no_more_than_needed),
+    Rule("bonded units step together", bonded_together),
     Rule("steps around the present one", halved_steps),
     Rule("couplings", couplings),
     Rule("inputs", input_approximations),
