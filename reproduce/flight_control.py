@@ -1,4 +1,4 @@
-"""A flight-control case like that of Gomes and others (2019), written here: which master keeps the load smooth?
+"""A flight-control case like that of Gomes and others (2019): which master keeps the load smooth?
 
 Software moves a load through an actuator: `controller` runs 1000 times a second, `plant` (the actuator) and
 `load` are joined by a power bond (a velocity one way, the force of a stiff spring the other), `environment`
@@ -33,8 +33,8 @@ from upbeat.judging.steps import work_of
 
 SAMPLE, UNTIL, STEPS_AT = 1e-3, 1.0, 0.1
 KP, KD, LIMIT = 60.0, 12.0, 40.0
-PLANT_MASS, FRICTION, DRAG = 1.0, 0.5, 100.0
-LOAD_MASS, STIFFNESS, AIR = 1.0, 5e5, 0.5
+PLANT_MASS, FRICTION, DRAG = 1.0, 0.3, 60.0
+LOAD_MASS, STIFFNESS, AIR = 1.0, 7e5, 0.3
 INSIDE = 1e-4
 """Units make steps of their own that are no longer than this."""
 HINTS = Path(__file__).parent / "problems" / "flight_control.hints"
@@ -248,7 +248,8 @@ def main() -> int:
     best = min(BY_HAND, key=lambda name: roughness[name])
     times = roughness[best] / roughness["hinted"]
     print(
-        f"{times:.3g} × as smooth as {best}, the best by hand, at {work['hinted'] / work[best]:.2f} of its work"
+        f"{times:.3g} × as smooth as {best}, the best by hand, "
+        f"at {work['hinted'] / work[best]:.2f} of its work"
     )
     misses = []
     if times < GOAL:

@@ -12,7 +12,7 @@ from upbeat.core.errors import InvalidInput, ScenarioError, problems_of
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.remarks import unit_problems
 from upbeat.report.explain import in_short, led_on, left_alone
-from upbeat.scenario.files.reading import has_study
+from upbeat.scenario.files.reading import has_table
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -58,10 +58,14 @@ def call(options: argparse.Namespace) -> Exit:
         late = next((one for one in lates if one is not None), None)
         found_rates = (part.plan.master.remarks(part.plan.scenario) for part in parts.values())
         rates = tuple(dict.fromkeys(rate for found in found_rates for rate in found))
-        if has_study(options.file):
+        if has_table(options.file, "study"):
             from upbeat.explore.study import of_file
 
             remarks = (*remarks, *of_file(made, options.file).notes)
+        if has_table(options.file, "hints"):
+            from upbeat.hints.configure import hints_for
+
+            hints_for(made, None)
     except InvalidInput as error:
         if not options.json:
             raise

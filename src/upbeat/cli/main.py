@@ -38,6 +38,7 @@ COMMANDS = {
     "stability": "say before a run whether its coupling is stable",
     "trust": "say how good a result is, signal by signal",
     "step": "say which step size, coupling and inputs to take",
+    "configure": "find a good master, from hints and from what the units tell",
     "discover": "find the conditions of events that nobody has declared",
     "explore": "run a study: sweeps, samples, and what they tell",
     "profile": "measure how long outputs, inputs and states take",

@@ -26,7 +26,7 @@ import numpy as np
 
 from upbeat.core.abilities import Ability
 from upbeat.core.display import Displayed
-from upbeat.core.errors import InvalidInput, RunError, UpbeatError
+from upbeat.core.errors import InvalidInput, RunError, ScenarioError, UpbeatError
 from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment, experiment
@@ -51,6 +51,7 @@ from upbeat.master.inputs.approximation import convergence
 from upbeat.master.paces.pace import nominal_step
 from upbeat.properties.robustness import Robustness
 from upbeat.scenario.files import reading
+from upbeat.scenario.files.toml import Lines
 from upbeat.scenario.properties import closed_properties
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.trace import Trace
@@ -257,9 +258,7 @@ def hints_for(made: Experiment, given: Iterable[Hint] | Hint | str | Path | None
         file = made.file
         if file is None or file.suffix != ".toml" or not file.is_file():
             return ()
-        text = file.read_text(encoding="utf-8-sig")
-        table = reading.parse(text, str(file)).get("hints", {})
-        return hints_of_table(table, str(file))
+        return _hints_in(file, made)
     if isinstance(given, Hint):
         return (given,)
     if isinstance(given, Path):
@@ -271,6 +270,20 @@ def hints_for(made: Experiment, given: Iterable[Hint] | Hint | str | Path | None
         if not isinstance(one, Hint):
             raise InvalidInput(f'hints are up.Hint("name", "statement") or a file, not {one!r:.60}')
     return found
+
+
+def _hints_in(file: Path, made: Experiment) -> tuple[Hint, ...]:
+    """The hints in a scenario file, looked up: what is wrong with them is told with its line."""
+    text = file.read_text(encoding="utf-8-sig")
+    table = reading.parse(text, str(file)).get("hints", {})
+    lines = Lines(text)
+    try:
+        hints = hints_of_table(table, str(file))
+        about(made.scenario, hints, span=made.span.stop - made.span.start, source=str(file))
+    except ScenarioError as error:
+        problems = [replace(one, line=lines.of(one.where)) for one in error.problems]
+        raise ScenarioError(problems, str(file)) from None
+    return hints
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -631,7 +644,7 @@ class _Search:
             near = [one for one in seen.values() if order(one)[:2] == order(best)[:2]
                     and order(one)[2] <= NEAR * order(best)[2]]  # fmt: skip
         ranked = sorted(seen.values(), key=order)
-        if order(ranked[0])[2] > LARGE and self.affordable(guide, own, rung + SKIPPED):
+        if order(ranked[0])[2] > LARGE and self.affordable(guide, own, min(rung + SKIPPED, len(own) - 1)):
             return []
         first = [own] if own[0].way in seen else []
         return [*first, *(one for one in ranked if one is not own)][:KEPT]

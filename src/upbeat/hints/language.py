@@ -341,6 +341,8 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _STRING = re.compile(r'"([^"\n]*)"')
 _NEXT = re.compile(r"\}|(?<=\s)(?:Event|Property)\s+\w+\s*:=")
 _KEY = re.compile(r"\}|(?<=\s)(?:description|statements|scope|pattern)\b")
+KEY: Final = ("hints",)
+"""Where hints are in a scenario file."""
 _PARTS: Final = ("description", "statements", "scope", "pattern")
 
 
@@ -550,8 +552,8 @@ def about(
     for hint in hints:
         for name, one in hint.statements.items():
             for what, advice in _unknown(scenario, one.about):
-                problems.append(Problem((hint.name, name), what, advice, one.line, one.column))
-    known = {problem.where[0] for problem in problems}
+                problems.append(Problem((*KEY, hint.name, name), what, advice, one.line, one.column))
+    known = {problem.where[1] for problem in problems}
     taken = {port.name for port in parts.inputs} | {one.port.name for one in parts.outputs}
     taken |= {event.name for event in parts.events} | {one.name for one in parts.properties}
     for hint in hints:
@@ -563,13 +565,13 @@ def about(
         statement = hint.statements[hint.pattern.statements[0]]
         for problem in own.found:
             problems.append(
-                replace(problem, where=(hint.name,), line=statement.line, column=statement.column)
+                replace(problem, where=(*KEY, hint.name), line=statement.line, column=statement.column)
             )
         for asked in made:
             if (ahead := needed(asked)) > span:
                 problems.append(
                     Problem(
-                        (hint.name,),
+                        (*KEY, hint.name),
                         f"no trace decides it: it looks {ahead:g} s ahead, and the run lasts {span:g} s",
                         "Run for longer, or ask for less.",
                         statement.line,
@@ -672,7 +674,7 @@ def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
 
 
 def _against(one: Hint, other: Hint, why: str) -> Problem:
-    where = (one.name,) if one is other else (one.name, other.name)
+    where = (*KEY, other.name)
     return Problem(
         where, f"the hints '{one.name}' and '{other.name}' contradict each other: {why}", "", other.line
     )

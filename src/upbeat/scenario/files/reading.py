@@ -39,6 +39,9 @@
     [properties]                                # of its results, see `upbeat.scenario.properties`
     near = "always(left.x < 3)"
 
+    [hints]                                     # what is known about it, see `upbeat.hints`
+    calm = "smooth(left.x)"
+
     [master]                                    # checked by the master, the loop and the recorder
     step = 0.01
     [run]
@@ -59,7 +62,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import (
@@ -101,6 +104,7 @@ _TABLES = (
     "events",
     "properties",
     "structures",
+    "hints",
     "master",
     "run",
     "record",
@@ -177,9 +181,9 @@ def read_scenario(
     )
 
 
-def has_study(path: Path) -> bool:
-    """Whether a file that has been read is a scenario with a ``[study]``, which is for a layer above."""
-    return path.suffix == ".toml" and "study" in tomllib.loads(path.read_text(encoding="utf-8-sig"))
+def has_table(path: Path, name: Literal["study", "hints"]) -> bool:
+    """Whether a file that has been read is a scenario with a table that is for a layer above."""
+    return path.suffix == ".toml" and name in tomllib.loads(path.read_text(encoding="utf-8-sig"))
 
 
 def read_text(

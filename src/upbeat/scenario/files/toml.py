@@ -42,6 +42,7 @@ _ORDER = (
     "events",
     "properties",
     "structures",
+    "hints",
     "master",
     "run",
     "record",
