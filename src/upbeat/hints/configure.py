@@ -31,10 +31,10 @@ from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
-from upbeat.hints.language import Hint, about, hints_of_table, parse_hints, read_hints
+from upbeat.hints.language import Hint, Read, about, hints_of_table, parse_hints, read_hints
 from upbeat.hints.rules import RULES, Known, Realised, Rule, realised, search_space
-from upbeat.hints.schedule import InvalidSchedule
-from upbeat.hints.space import STEP, Variant
+from upbeat.hints.schedule import InvalidSchedule, scheduled
+from upbeat.hints.space import STEP, Rated, Variant
 from upbeat.judging.comparing import UNCHANGED, Progress, quietly
 from upbeat.judging.steps import (
     HOPELESS,
@@ -242,7 +242,11 @@ def configure(
     _check("tolerance", tolerance, 1.0)
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
-    read = hints_for(made, hints)
+    fixed = Known(made)
+    scheduled(fixed.units, [link for link in fixed.links if link.fixed])  # whatever the master, this must go
+    named = isinstance(hints, Path) or (isinstance(hints, str) and "{" not in hints)
+    source = str(hints) if named else str(made.file) if hints is None else "hints"
+    read = about(made.scenario, hints_for(made, hints), span=made.span.stop - made.span.start, source=source)
     return _Search(made, read, float(seconds), float(tolerance), workers, rules, progress).found()
 
 
@@ -330,9 +334,8 @@ def judged(known: Known, trace: Trace) -> tuple[Judged, ...]:
                 found.append(Judged(hint.name, "undecided", value, f"{signal} has too few rows"))
             else:
                 verdict: Literal["holds", "violated"] = "holds" if value > 0 else "violated"
-                found.append(
-                    Judged(hint.name, verdict, value, f"{signal} is {'' if value > 0 else 'not '}smooth")
-                )
+                told = f"{signal} is {'' if value > 0 else 'not '}smooth"
+                found.append(Judged(hint.name, verdict, min(value, SMOOTH), told))
         if not signals:
             found.append(Judged(hint.name, "holds", math.inf, "every variant does as it says"))
     return tuple(found)
@@ -379,7 +382,7 @@ class _Search:
     def __init__(
         self,
         made: Experiment,
-        hints: tuple[Hint, ...],
+        read: Read,
         seconds: float,
         tolerance: float,
         workers: int | None,
@@ -391,8 +394,6 @@ class _Search:
         self.given, self.seconds, self.tolerance = made, seconds, tolerance
         self.progress = progress or (lambda text: None)
         self.span = made.span.stop - made.span.start
-        source = str(made.file) if made.file is not None and hints else "hints"
-        read = about(made.scenario, hints, span=self.span, source=source)
         self.known = Known(_watched(made, read.properties), read)
         self.progress("looking at the units")
         self.space = search_space(self.known, rules)
@@ -537,7 +538,7 @@ class _Search:
         run.seconds = time.monotonic() - begun
         trace = run.trace or run.partial
         if trace is not None:
-            run.work = work_of(changed, trace)
+            run.work = _with_inner(run.made, work_of(changed, trace), trace)
         if run.trace is not None:
             run.judged = judged(self.known, run.trace)
 
@@ -605,7 +606,12 @@ class _Search:
 
         def cost(ladder: list[Variant]) -> float:
             run = self.runs[self.key(ladder[rung])]
-            return math.inf if run.made is None else float(calls_per_step(run.made.experiment))
+            if run.made is None:
+                return math.inf
+            rates = [
+                a.rate - 1 for a in run.variant.adaptations if isinstance(a, Rated) and len(a.units) == 1
+            ]
+            return float(calls_per_step(run.made.experiment) + sum(rates))
 
         seen: dict[tuple[Any, ...], list[Variant]] = {}
 
@@ -730,7 +736,7 @@ class _Search:
             largest = max((abs(v) for v in others if math.isfinite(v)), default=0.0)
             values.append(one.robustness / largest if largest else 0.0)
         least = min(values)
-        return least if math.isinf(least) else math.floor(least / DECIDES) * DECIDES
+        return least if math.isinf(least) else round(least / DECIDES) * DECIDES
 
     def between(self, one: _Run, other: _Run) -> float:
         """How far two runs are apart."""
@@ -935,6 +941,13 @@ def _watched(made: Experiment, properties: Sequence[Any]) -> Experiment:
         signals = {name for one in closed_properties(closed) for name in one.signals}
         record = (*record, *sorted(signals))
     return made.with_(scenario=scenario, record=record)
+
+
+def _with_inner(made: Realised, work: Work, trace: Trace) -> Work:
+    """Work with the calls that units make inside, which step several times per communication step."""
+    inner = sum(a.rate - 1 for a in made.variant.adaptations if isinstance(a, Rated) and len(a.units) == 1)
+    steps = trace.steps.count + trace.steps.rejected
+    return Work(work.calls + inner * steps, work.solver_steps)
 
 
 def _same(one: float, other: float) -> bool:

@@ -533,7 +533,7 @@ def hints_of_table(given: object, source: str = "") -> tuple[Hint, ...]:
 
 
 class Read(NamedTuple):
-    """Hints that fit a scenario: conditions as properties of it, by the name of the hint."""
+    """Hints that fit a scenario, and their conditions as properties of it, which have the names of hints."""
 
     hints: tuple[Hint, ...]
     properties: tuple[Property, ...]

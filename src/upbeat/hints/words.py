@@ -21,9 +21,10 @@ HEAD = ("", "hints", "robust", "error", "work", "stability", "variant", "")
 def described(found: Configuration) -> str:
     """The recommendation, the table it rests on, why these variants, and what was left out."""
     lines = [found.reason, "", *_table(found), ""]
+    ended = "; interrupted" if found.interrupted else ""
     lines += [
         f"{len(found.tried)} of {found.variants:,} variants were looked at, with {found.work:,} calls of "
-        f"units and steps of their solvers in {found.seconds:.0f} s{'; interrupted' if found.interrupted else ''}."
+        f"units and steps of their solvers in {found.seconds:.0f} s{ended}."
     ]
     if found.best is not None and found.best.hints:
         lines += ["", "Hints and properties:"]
