@@ -16,6 +16,7 @@ in Python is ``Hint("ExecRate", {"rate": "FMUProperty Controller.exec_rate == va
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -182,12 +183,13 @@ class Hint:
         """What its pattern is about."""
         return tuple(self.statements[name].about for name in self.pattern.statements)
 
-    def formula(self) -> str:
-        """What a trace should be like, in the language of properties; empty, if it is about units alone."""
+    def formula(self, span: float = math.inf) -> str:
+        """What a trace of `span` seconds should be like, in the language of properties; empty, if it is about
+        units alone."""
         if not isinstance(self.about[0], Condition):
             return ""
         texts = {name: str(one.about) for name, one in self.statements.items()}
-        return self.pattern.formula(self.scope, texts)
+        return self.pattern.formula(self.scope, texts, span)
 
 
 def _fit(statements: Mapping[str, Statement], scope: Scope, pattern: Pattern) -> None:
@@ -291,7 +293,7 @@ def _fact(found: re.Match[str], start: int) -> Fact:
     except MeasureError as error:
         at = start + found.start("measure")
         raise Misread(str(error), f"Write val {value} {wanted}.", at) from None
-    if not 0 < number < float("inf"):
+    if not 0 < number < math.inf:
         raise Misread(f"{name} is more than 0", "", start + found.start("value"))
     return Fact(unit, name, number)
 
@@ -540,7 +542,7 @@ class Read(NamedTuple):
 
 
 def about(
-    scenario: Scenario, hints: Sequence[Hint], *, span: float = float("inf"), source: str = "hints"
+    scenario: Scenario, hints: Sequence[Hint], *, span: float = math.inf, source: str = "hints"
 ) -> Read:
     """The hints, looked up in a scenario. Names that do not exist, units of measure that do not fit,
     contradictions and what no trace of `span` seconds can decide are told together, in a `ScenarioError`."""
@@ -557,7 +559,7 @@ def about(
     taken = {port.name for port in parts.inputs} | {one.port.name for one in parts.outputs}
     taken |= {event.name for event in parts.events} | {one.name for one in parts.properties}
     for hint in hints:
-        text = hint.formula()
+        text = hint.formula(span)
         if not text or hint.name in known:
             continue
         own = Problems()
@@ -599,7 +601,7 @@ def needed(of: Property) -> float:
                 inner = max(map(seconds, parts))
                 if op not in FUTURE:
                     return inner
-                return inner + (window.first if window.last == float("inf") else window.last)
+                return inner + (window.first if window.last == math.inf else window.last)
 
     return seconds(of.formula)
 
@@ -715,7 +717,7 @@ def _limits(text: str) -> tuple[str, float, float] | None:
         name, less = str(Signal(other, node.signal.derived)), not less
     else:
         return None
-    inf = float("inf")
+    inf = math.inf
     measured = any(one.kind == QUANTITY for one in made.values())
     name += " (SI)" if measured else ""  # a plain number is in the unit of measure of the port
     return (name, -inf, limit) if less else (name, limit, inf)

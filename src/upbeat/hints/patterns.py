@@ -1,12 +1,13 @@
 """Scopes and patterns of hints: when a statement is to hold, and how, as formulas of signal temporal logic.
 
 The catalogue is that of property specification patterns (Dwyer and others; Autili and others, 2015). Each
-pattern is a phrase with places for statements, numbers and times, and what it means inside a scope. Where a
-formula can look back in place of ahead, it does: a run that ends then leaves less undecided.
+pattern is a phrase with places for statements, numbers and times, and what it means inside a scope. What was
+to come within some time, and for which a run had no time left, has not failed to come.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -93,6 +94,8 @@ class _Inside(NamedTuple):
 
     within: str
     ends: bool
+    span: float = math.inf
+    """How long a run is: for what begins too late to be seen there was no time."""
 
     def guarded(self, text: str) -> str:
         return f"{self.within} implies ({text})" if self.within else text
@@ -100,17 +103,23 @@ class _Inside(NamedTuple):
     def both(self, text: str) -> str:
         return f"({self.within} and ({text}))" if self.within else f"({text})"
 
-    def ahead(self, text: str) -> str:
-        """Now or later, before the scope ends."""
-        return f"({self.within} until {self.both(text)})" if self.within else f"eventually({text})"
+    def ahead(self, text: str, seconds: float | None = None) -> str:
+        """Now or later, before the scope ends, and within some seconds."""
+        window = "" if seconds is None else f"[0, {seconds!r}]"
+        if self.within:
+            return f"({self.within} until{window} {self.both(text)})"
+        return f"eventually{window}({text})"
 
     def back(self, text: str) -> str:
         """Now or earlier, since the scope has begun."""
         return f"({self.within} since {self.both(text)})" if self.within else f"once({text})"
 
 
-def _always(x: _Inside, text: str) -> str:
-    return f"always({x.guarded(text)})"
+def _always(x: _Inside, text: str, seconds: float = 0.0) -> str:
+    """At all times; where it takes some seconds to see, at those after which there are as many."""
+    known = 0.0 < seconds <= x.span < math.inf
+    window = f"[0, {x.span - seconds!r}]" if known else ""
+    return f"always{window}({x.guarded(text)})"
 
 
 def _existence(x: _Inside, p: str) -> str:
@@ -134,12 +143,14 @@ def _at_least(x: _Inside, p: str, seconds: float) -> str:
 
 
 def _response(x: _Inside, p: str, s: str, seconds: float | None = None) -> str:
-    later = _always(x, f"({p}) implies {x.ahead(s)}")
     if seconds is None:
-        return later
-    waiting = x.both(f"(not ({s})) since (({p}) and not ({s}))")
-    soon = _always(x, f"duration({waiting}) <= {seconds!r}")
-    return f"({soon}) and ({later})" if x.ends else soon
+        return _always(x, f"({p}) implies {x.ahead(s)}")
+    return _always(x, f"({p}) implies {x.ahead(s, seconds)}", seconds)
+
+
+def _recurrence(x: _Inside, p: str, seconds: float) -> str:
+    over = f" or not {x.within}" if x.within else ""
+    return _always(x, f"eventually[0, {seconds!r}](({p}){over})", seconds)
 
 
 class _Spec(NamedTuple):
@@ -157,10 +168,7 @@ CATALOGUE: Final[dict[str, _Spec]] = {
         "once {p} holds it will hold for less than {seconds}",
         lambda x, p, seconds: _always(x, f"({p}) implies duration({x.both(p)}) < {seconds!r}"),
     ),
-    "Recurrence": _Spec(
-        "{p} holds repeatedly every {seconds}",
-        lambda x, p, seconds: _always(x, f"duration({x.both(f'not ({p})')}) <= {seconds!r}"),
-    ),
+    "Recurrence": _Spec("{p} holds repeatedly every {seconds}", _recurrence),
     "SteadyState": _Spec(
         "{p} holds in the long run", lambda x, p: f"eventually(always({x.guarded(p)}))"
     ),
@@ -214,10 +222,11 @@ class Pattern:
         """The names of the statements that it is about."""
         return tuple(str(self.places[key]) for key in ("p", "s", "t") if key in self.places)
 
-    def formula(self, scope: Scope, texts: Mapping[str, str]) -> str:
-        """What it means in a scope, in the language of properties; `texts` are the statements."""
+    def formula(self, scope: Scope, texts: Mapping[str, str], span: float = math.inf) -> str:
+        """What it means in a scope, in the language of properties, for runs of `span` seconds; `texts` are
+        the statements."""
         given = {k: texts[v] if k in ("p", "s", "t") else v for k, v in self.places.items()}
-        return CATALOGUE[self.name].formula(_Inside(scope.within(texts), scope.ends), **given)
+        return CATALOGUE[self.name].formula(_Inside(scope.within(texts), scope.ends, span), **given)
 
 
 def read_pattern(text: str, only: str = "") -> Pattern:

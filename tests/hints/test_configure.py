@@ -1,0 +1,275 @@
+"""`up.configure` and `upbeat configure`: the best variant, with reasons, written beside what was there."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import upbeat as up
+from upbeat.cli.main import main
+from upbeat.hints.configure import smoothness
+from upbeat.hints.rules import Draft, Known, Rule, halved_steps
+from upbeat.hints.space import Decision, Option
+from upbeat.trace.trace import Trace
+
+FILE = """\
+# Two masses. Nobody changes this line.
+upbeat = 1
+
+[units.left]
+states = { x = { der = "v", unit = "m" }, v = "-x - 0.1*v + F" }   # closed
+inputs = ["F"]
+start = { x = 1.0 }
+
+[units.right]
+states = { x = "v", v = "-x - 0.1*v - F" }
+inputs = ["x1"]
+locals = { F = "x - x1" }
+outputs = ["x", "v", "F"]
+
+[connections]
+left.F = "right.F"
+right.x1 = "left.x"
+
+[master]
+step = 0.1  # a guess
+
+[run]
+until = 5.0
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "masses.toml"
+    path.write_text(FILE)
+    return path
+
+
+def true_error(trace: up.Trace) -> float:
+    """Against the matrix exponential."""
+    from scipy.linalg import expm
+
+    matrix = np.array([[0, 1, 0, 0], [-2, -0.1, 1, 0], [0, 0, 0, 1], [1, 0, -2, -0.1]])
+    off = [
+        abs((expm(matrix * t) @ [1, 0, 0, 0])[0] - x)
+        for t, x in zip(trace.time, trace["left.x"], strict=True)
+    ]
+    return float(max(off))
+
+
+def test_without_hints_the_most_exact_variant_is_found(file: Path) -> None:
+    found = up.configure(up.load(file), workers=1)
+    assert found.best is not None
+    assert found.best.error is not None
+    error = true_error(found.improved().run())
+    assert error < 1e-6 < true_error(up.load(file).run())
+    assert error < 10 * max(found.best.error, 1e-10)
+    assert found.variants > 50
+    assert len(found.tried) < found.variants / 2
+    ranks = [(one.satisfied, one.error) for one in found.tried if one.state == "measured"]
+    assert ranks[0][1] == min(error for _, error in ranks)
+    assert "coupling = " in found.reason
+
+
+def test_with_a_tolerance_the_cheapest_that_is_good_enough_wins(file: Path) -> None:
+    found = up.configure(up.load(file), tolerance=1e-2, workers=1)
+    assert found.best is not None
+    assert found.best.work is not None
+    good = [one.work for one in found.tried if one.error is not None and one.error <= 1e-2 and one.work]
+    assert found.best.work == min(good)
+
+
+def test_hints_decide_before_errors_do(file: Path) -> None:
+    # A master with held inputs makes the masses swing higher than they do.
+    hints = up.Hint("wide", "eventually[2, 5](left.x > 1.0)"), up.Hint("rest", {"p": "left.x > -9"})
+    found = up.configure(up.load(file), hints, workers=1)
+    assert found.best is not None
+    verdicts = {one.name: one.verdict for one in found.best.hints}
+    assert verdicts["rest"] == "holds"
+    if verdicts["wide"] == "violated":
+        assert all(one.satisfied < 2 for one in found.tried)
+        assert "wide does not hold" in found.reason
+
+
+def test_a_file_is_written_and_the_old_one_stays(file: Path, capsys: Any) -> None:
+    assert main(["configure", str(file), "--workers", "1"]) == 0
+    said = capsys.readouterr().out
+    new = file.with_name("masses_configured.toml")
+    assert file.read_text() == FILE
+    text = new.read_text()
+    assert text.startswith("# Configured by 'upbeat configure' from masses.toml.\n# Two masses. Nobody")
+    assert "# closed" in text
+    assert "# a guess" in text
+    assert "-step = 0.1  # a guess" in said
+    assert true_error(up.load(new).run()) < 1e-6
+    assert main(["configure", str(file), "--workers", "1", "--quiet"]) == 0  # one of ours may be replaced
+
+
+def test_files_of_others_stay(file: Path, capsys: Any) -> None:
+    other = file.with_name("mine.toml")
+    other.write_text(FILE)
+    for out in (other, file):
+        assert main(["configure", str(file), "--out", str(out)]) == 3
+        assert "--force" in capsys.readouterr().err
+        assert out.read_text() == FILE
+    assert main(["configure", str(file), "--out", str(other), "--force", "--workers", "1", "--quiet"]) == 0
+    assert "iterated" in other.read_text()
+
+
+def test_the_answer_as_json_with_hints_in_the_file(file: Path, capsys: Any) -> None:
+    file.write_text(
+        FILE.replace("[master]", '[hints]\ncalm = "smooth(left.x)"\nsmall = "left.x < 150 cm"\n\n[master]')
+    )
+    assert main(["check", str(file)]) == 0
+    capsys.readouterr()
+    assert main(["configure", str(file), "--json", "--workers", "1"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["ok"] is True
+    assert {one["name"]: one["verdict"] for one in data["recommended"]["hints"]} == {
+        "calm": "holds",
+        "small": "holds",
+    }
+    assert data["out"].endswith("masses_configured.toml")
+    assert any(line.startswith("+") for line in data["changes"])
+
+
+def test_wrong_hints_are_told_with_file_and_line(file: Path, capsys: Any) -> None:
+    hints = file.with_name("wrong.hints")
+    hints.write_text("Hint a {\n  statements { Property p := left.y < 1 }\n}\n")
+    assert main(["configure", str(file), "--hints", str(hints)]) == 3
+    said = capsys.readouterr().err
+    assert "wrong.hints" in said
+    assert "line 2, column 30" in said
+    assert "'left.x'" in said
+    file.write_text(FILE.replace("[master]", '[hints]\ncalm = "smooth(left.y)"\n\n[master]'))
+    for command in ("check", "configure"):
+        assert main([command, str(file)]) == 3
+        assert "line 20" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--seconds -1",
+        "--tolerance 2",
+        "--workers 0",
+        "--out x.csv",
+        "--set left.x=2 --out x.toml",
+        "--hints none.hints",
+    ],
+)
+def test_what_makes_no_sense_is_refused(file: Path, words: str, capsys: Any) -> None:
+    assert main(["configure", str(file), *words.split()]) == 3
+    assert capsys.readouterr().err
+
+
+def growing(known: Known, draft: Draft) -> None:
+    """A way that diverges beside one that does not: a pace of one step, and two stiff couplings."""
+    draft.offer("coupling", Option("jacobi", 2.0, (Decision("coupling", up.Jacobi()),)))
+    draft.offer(
+        "coupling",
+        Option("iterated", 1.0, (Decision("coupling", up.Iterated(up.GaussSeidel(), corrections=3)),)),
+    )
+
+
+def test_a_variant_that_diverges_is_said_to_and_others_go_on() -> None:
+    # A cubic spring: nothing is proven about it beforehand, and held inputs let it explode.
+    one = up.Ode({"x": "v", "v": "-f"}, inputs=["f"], start={"x": 1.0})
+    other = up.Ode({"s": "v"}, inputs=["v"], start={"s": 1.0}, outputs={"f": "50*s + 2000*s*s*s"})
+    scenario = up.Scenario({"one": one, "other": other}, {"one.f": "other.f", "other.v": "one.v"})
+    found = up.configure(
+        scenario, step=0.02, until=3.0, rules=(Rule("two", growing), Rule("step", one_step)), workers=1
+    )
+    states = {str(row.variant.chosen["coupling"]): row.state for row in found.tried}
+    assert states["jacobi"] in ("diverged", "unstable")
+    assert next(row for row in found.tried if row.state == states["jacobi"]).why
+    assert states["iterated"] == "measured"
+    assert found.best is not None
+    assert found.best.variant.chosen["coupling"] == "iterated"
+
+
+def one_step(known: Known, draft: Draft) -> None:
+    draft.offer("step", Option(known.step))
+
+
+def test_variants_without_a_valid_order_say_which_edges(file: Path) -> None:
+    def both(known: Known, draft: Draft) -> None:
+        from upbeat.hints.space import Interpolated
+
+        draft.decide(Interpolated("left.F"), "to see it fail")
+        draft.decide(Interpolated("right.x1"), "to see it fail")
+
+    found = up.configure(up.load(file), rules=(Rule("both", both), Rule("step", one_step)))
+    assert found.best is None
+    assert "no variant can be carried out" in found.reason
+    assert "left.F interpolates" in found.reason
+    assert "right.x1 interpolates" in found.reason
+    with pytest.raises(up.InvalidInput, match="nothing to recommend"):
+        found.improved()
+
+
+def test_units_that_ask_for_the_impossible_are_told_so() -> None:
+    told = up.Port("u", up.Causality.INPUT, reactive=True)
+    a, b = up.Ode({"x": "u - x"}, inputs=[told]), up.Ode({"x": "u - x"}, inputs=[told])
+    scenario = up.Scenario({"a": a, "b": b}, {"a.u": "b.x", "b.u": "a.x"})
+    with pytest.raises(up.MasterError, match=r"step a → get a\.x after its step"):
+        up.configure(scenario, step=0.1, until=1.0)
+
+
+def test_interrupted_it_keeps_what_it_has(file: Path) -> None:
+    calls = 0
+
+    def progress(text: str) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 30:
+            raise KeyboardInterrupt
+
+    found = up.configure(up.load(file), progress=progress, workers=1)
+    assert found.interrupted
+    assert found.best is None or found.best.state == "measured"
+    assert any(one.state == "measured" for one in found.tried) or "interrupted" in found.reason
+
+
+def test_time_that_is_up_ends_the_search(file: Path) -> None:
+    found = up.configure(up.load(file), seconds=0.0, workers=1)
+    assert len([one for one in found.tried if one.state == "measured"]) <= 2
+    assert found.undone
+
+
+def test_several_workers_find_the_same(file: Path) -> None:
+    one, two = (up.configure(up.load(file), workers=n) for n in (1, 2))
+    assert one.best is not None
+    assert two.best is not None
+    assert one.best.variant.values == two.best.variant.values
+    assert one.work == two.work
+
+
+def test_objects_that_are_no_hints_are_refused(file: Path) -> None:
+    with pytest.raises(up.InvalidInput, match=r"up\.Hint"):
+        up.configure(up.load(file), [1])  # type: ignore[list-item]
+
+
+def test_smooth_signals_are_told_from_rough_ones() -> None:
+    time = np.linspace(0.0, 1.0, 401)
+    smooth = np.sin(5 * time)
+    rough = smooth + 1e-2 * (-1.0) ** np.arange(401)
+    steps = np.floor(20 * time) / 20
+    trace = Trace.from_arrays(time, {"a.s": smooth, "a.r": rough, "a.c": np.ones(401), "a.k": steps})
+    assert smoothness(trace, "a.s") > 0.9
+    assert smoothness(trace, "a.c") == 1.0
+    assert smoothness(trace, "a.r") < 0
+    assert smoothness(trace, "a.k") < 0
+    assert math.isnan(smoothness(Trace.from_arrays(time[:4], {"a.s": smooth[:4]}), "a.s"))
+
+
+def test_rules_are_asked_in_order(file: Path) -> None:
+    found = up.configure(up.load(file), rules=(Rule("steps", halved_steps),), workers=1)
+    assert found.variants == 7
+    assert len(found.tried) == 7

@@ -1,0 +1,306 @@
+"""The language of hints: files and objects mean the same, and mistakes are told where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import upbeat as up
+from upbeat.hints.language import Bonded, Condition, Fact, Smooth, about, hints_of_table, parse_hints
+from upbeat.hints.patterns import CATALOGUE
+from upbeat.trace.log import Outcome
+from upbeat.trace.trace import Ending, Trace
+
+PRINTED = """
+Hint ExecRate{
+  description "Controller FMU is software."
+  statements {
+    Property ExecRate :=
+      FMUProperty FMU1.exec_rate == val 1.0e+6 hz
+  }
+  scope Globally
+  pattern Universality:always-the-case-that ExecRate holds
+}
+Hint PowerBond{
+  description "Plant/Load FMUs share a power connection."
+  statements {
+    Property PowerBond :=
+      Plant.f == PowerBondSuggestions with Load.v
+  }
+  scope Globally
+  pattern Universality:always-the-case-that PowerBond holds
+}
+"""
+
+
+def masses() -> up.Scenario:
+    return up.Scenario(
+        {
+            "left": up.Ode(
+                {"x": {"der": "v", "unit": "m"}, "v": "F - x"},
+                inputs=["F"],
+                outputs=["x", "v"],
+                start={"x": 1.0},
+            ),
+            "right": up.Ode({"s": "v"}, inputs=["v"], outputs={"F": "-4*s"}),
+        },
+        {"left.F": "right.F", "right.v": "left.v"},
+    )
+
+
+def test_the_hints_of_the_thesis_are_read_as_they_are_printed() -> None:
+    rate, bond = parse_hints(PRINTED)
+    assert rate.about == (Fact("FMU1", "exec_rate", 1e6),)
+    assert rate.description == "Controller FMU is software."
+    assert bond.about == (Bonded("Plant.f", "Load.v"),)
+
+
+def test_objects_and_texts_mean_the_same() -> None:
+    made = up.Hint(
+        "settles",
+        {"begin": "Event time >= val 1 s", "calm": "abs(derivative(left.x)) < 3 cm/s"},
+        "It comes to rest.",
+        "After begin",
+        "MinDuration: once calm holds it-will-hold-for-at-least 20 ms",
+    )
+    (read,) = parse_hints(
+        """
+        Hint settles {  // what one expects
+          description "It comes to rest."
+          statements { Event begin := time >= 1 s
+                       Property calm := abs(der(left.x)) < val 3 cm/s }
+          scope after begin
+          pattern MinDuration: once calm it will hold for at least 0.02 s
+        }"""
+    )
+    assert made == read
+    assert parse_hints(str(made)) == (made,)
+    table = {
+        "settles": {
+            "statements": {"begin": "Event time >= 1 s", "calm": "abs(der(left.x)) < 3 cm/s"},
+            "description": "It comes to rest.",
+            "scope": "After begin",
+            "pattern": "MinDuration: once calm holds it will hold for at least 0.02 s",
+        }
+    }
+    assert hints_of_table(table) == (made,)
+
+
+def test_a_statement_alone_holds_always() -> None:
+    assert up.Hint("calm", "smooth(left.x)").about == (Smooth("left.x"),)
+    assert up.Hint("small", "left.x < 2").formula() == "always(left.x < 2)"
+    energy = up.Hint("energy", "energy(left.F, left.v) < 3 J").about[0]
+    assert energy == Condition("integral(left.F*left.v) < 3 J")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "said"),
+    [
+        ("Hint a {\n  statements { Property x := left.y < 3 }\n}", 2, 30, "'left.x'"),
+        ("Hint a {\n  statements { Property x := left.x <  }\n}", 2, 38, "ends too early"),
+        ("Hint a {\n statements { Property x := FMUProperty lft.exec_rate == 1 kHz } }", 2, 29, "'left'"),
+        ("Hint a {\n statements { Property x := FMUProperty left.exec == 1 Hz } }", 2, 46, "exec_rate"),
+        ("Hint a {\n statements { Property x := FMUProperty left.exec_rate == 1 m } }", 2, 61, "same thing"),
+        (
+            "Hint a {\n statements { Property x := FMUProperty left.exec_rate == 1 } }",
+            2,
+            59,
+            "unit of measure",
+        ),
+        ("Hint a { statements { Property x := left.x < 3 }\n scope When x }", 2, 8, "Before EVENT"),
+        ("Hint a { statements { Property x := left.x < 3 }\n pattern Never: x }", 2, 10, "patterns are"),
+        (
+            "Hint a { statements { Property x := left.x < 3 }\n pattern Existence: z holds eventually }",
+            2,
+            10,
+            "x",
+        ),
+        (
+            "Hint a { statements { Property x := left.x < 3 }\n pattern Absence: perhaps x }",
+            2,
+            17,
+            "never the case",
+        ),
+        ("Hint a { statements { Property x := left.x < 3 }\n shape Globally }", 2, 2, "'scope'"),
+        ("Hint a { statements { Thing x := left.x < 3 } }", 1, 23, "Event or a Property"),
+        ("Hint a {\n  statements { Property x := left.x < 3 kg }\n}", 2, 30, "does not fit"),
+        ("Hint a { statements { Property x := left.x < 3 }", 1, 49, "missing"),
+        ("Hint a { statements { Property x := left.F == PowerBondSuggestions } }", 1, 37, "with Load.v"),
+    ],
+)
+def test_mistakes_are_told_where_they_are(text: str, line: int, column: int, said: str) -> None:
+    with pytest.raises(up.ScenarioError) as error:
+        about(masses(), parse_hints(text))
+    (problem,) = error.value.problems
+    assert (problem.line, problem.column) == (line, column)
+    assert said in str(problem)
+
+
+def test_all_mistakes_are_told_together() -> None:
+    text = "Hint a { scop Globally }\nHint b { statements { Property x := smooth(left.x) } scope After x }\n"
+    with pytest.raises(up.ScenarioError) as error:
+        parse_hints(text)
+    assert [problem.line for problem in error.value.problems] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ("left.x < 3", "left.x > 4", "no value that suits both"),
+        ("left.x < 3 cm", "val 40 mm < left.x", "no value that suits both"),
+        ("FMUProperty left.exec_rate == 1 kHz", "FMUProperty left.exec_rate == 2 kHz", "1000"),
+        (
+            "left.F == PowerBondSuggestions with right.v",
+            "left.F == PowerBondSuggestions with left.v",
+            "one power bond only",
+        ),
+    ],
+)
+def test_hints_that_contradict_each_other_are_both_named(one: str, other: str, why: str) -> None:
+    with pytest.raises(up.ScenarioError, match="'first' and 'second' contradict each other") as error:
+        about(masses(), (up.Hint("first", one), up.Hint("second", other)))
+    assert why in str(error.value)
+    never = up.Hint("second", {"p": "left.x < 3"}, pattern="Absence: never the case that p holds")
+    with pytest.raises(up.ScenarioError, match="always and never"):
+        about(masses(), (up.Hint("first", "left.x < 3"), never))
+    about(masses(), (up.Hint("first", "left.x < 3"), up.Hint("second", "left.x > 2")))
+
+
+def test_what_no_trace_can_decide_is_refused() -> None:
+    late = up.Hint("late", "eventually[0, 20](left.x < 3)")
+    with pytest.raises(up.ScenarioError, match="looks 20 s ahead, and the run lasts 10 s"):
+        about(masses(), (late,), span=10.0)
+    about(masses(), (late,), span=20.0)
+
+
+# ----------------------------------------------------------------------------------------------------
+# Scopes and patterns, against what they say, row by row.
+
+SCOPES = ("Globally", "Before q", "After q", "Between q and r", "After q until r")
+NAMES = ("p", "s", "t", "q", "r")
+TIMED = ("MinDuration", "MaxDuration", "Recurrence", "SteadyState")
+UNTIMED = [name for name in CATALOGUE if name not in TIMED]
+
+
+@dataclass
+class Rows:
+    """What holds when, in rows one second apart."""
+
+    truths: dict[str, list[bool]]
+
+    def __len__(self) -> int:
+        return len(self.truths["p"])
+
+    def segments(self, scope: str) -> list[tuple[int, int, bool]]:
+        """From, to (not included), and whether something ended it."""
+        n, q, r = len(self), self.truths["q"], self.truths["r"]
+        first = next((i for i in range(n) if q[i]), n)
+        if scope == "Globally":
+            return [(0, n, False)]
+        if scope == "Before q":
+            return [(0, first, True)] if first < n else []
+        if scope == "After q":
+            return [(first, n, False)] if first < n else []
+        found, i = [], 0
+        while i < n:
+            if q[i] and not r[i]:
+                end = next((k for k in range(i, n) if r[k]), None)
+                if end is not None or scope == "After q until r":
+                    found.append((i, n if end is None else end, end is not None))
+                i = n if end is None else end
+            else:
+                i += 1
+        return found
+
+
+def expected(pattern: str, rows: Rows, scope: str) -> bool:
+    """What a pattern says, by looking at every row of every segment."""
+    p, s, t = rows.truths["p"], rows.truths["s"], rows.truths["t"]
+    for begin, end, _ in rows.segments(scope):
+        inside = range(begin, end)
+        good = True
+        match pattern:
+            case "Universality":
+                good = all(p[i] for i in inside)
+            case "Absence":
+                good = not any(p[i] for i in inside)
+            case "Existence":
+                good = any(p[i] for i in inside) or not inside
+            case "BoundedExistence":
+                good = sum(p[i] and (i == begin or not p[i - 1]) for i in inside) <= 3
+            case "Precedence":
+                good = all(any(s[k] for k in range(begin, i + 1)) for i in inside if p[i])
+            case "PrecedenceChain":
+                good = all(
+                    any(t[k] and any(s[j] for j in range(begin, k + 1)) for k in range(begin, i + 1))
+                    for i in inside
+                    if p[i]
+                )
+            case "Response":
+                good = all(any(s[k] for k in range(i, end)) for i in inside if p[i])
+            case "ResponseChain":
+                good = all(
+                    any(s[k] and any(t[j] for j in range(k, end)) for k in range(i, end))
+                    for i in inside
+                    if p[i]
+                )
+            case "ResponseInvariance":
+                good = all(all(s[k] for k in range(i, end)) for i in inside if p[i])
+            case "Until":
+                done = next((i for i in inside if s[i]), None)
+                good = not inside or (done is not None and all(p[i] for i in range(begin, done)))
+        if not good:
+            return False
+    return True
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(UNTIMED),
+    st.sampled_from(SCOPES),
+    st.lists(st.tuples(*[st.booleans()] * 5), min_size=3, max_size=14),
+)
+def test_patterns_mean_what_their_phrases_say(pattern: str, scope: str, rows: list[tuple[bool, ...]]) -> None:
+    truths = {name: [row[k] for row in rows] for k, name in enumerate(NAMES)}
+    phrase = CATALOGUE[pattern].phrase.replace("[ within {seconds}]", "").format(p="p", s="s", t="t", n=3)
+    hint = up.Hint(
+        "h", {name: f"u.{name} > 0.5" for name in NAMES}, scope=scope, pattern=f"{pattern}: {phrase}"
+    )
+    found = up.robustness(trace_of(truths), hint.formula())
+    assert (found.verdict == "holds") is expected(pattern, Rows(truths), scope)
+    assert found.verdict != "undecided"
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(["MaxDuration", "Recurrence", "Response"]),
+    st.lists(st.tuples(*[st.booleans()] * 2), min_size=3),
+)
+def test_patterns_with_times_count_seconds(pattern: str, rows: list[tuple[bool, bool]]) -> None:
+    p, s = [row[0] for row in rows], [row[1] for row in rows]
+    phrase = {
+        "MaxDuration": "once p holds it will hold for less than 2 s",
+        "Recurrence": "p holds repeatedly every 2 s",
+        "Response": "if p holds then in response s holds within 2 s",
+    }[pattern]
+    hint = up.Hint("h", {"p": "u.p > 0.5", "s": "u.s > 0.5"}, pattern=f"{pattern}: {phrase}")
+    n = len(rows)
+    found = up.robustness(trace_of({"p": p, "s": s}), hint.formula(n - 1.0))
+    if pattern == "MaxDuration":
+        good = not any(all(p[i : i + 3]) for i in range(n - 2))
+    elif pattern == "Recurrence":
+        good = not any(not any(p[i : i + 3]) and i + 2 < n for i in range(n))
+    else:
+        good = not any(p[i] and not any(s[i : i + 3]) and i + 2 < n for i in range(n))
+    assert (found.verdict == "holds") is good
+
+
+def trace_of(truths: dict[str, list[bool]]) -> Trace:
+    n = len(next(iter(truths.values())))
+    values = {f"u.{name}": np.array(given, float) for name, given in truths.items()}
+    made = Trace.from_arrays(np.arange(float(n)), values)
+    return Trace(made.columns, made.source, Ending(Outcome.FINISHED))
