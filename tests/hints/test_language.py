@@ -108,7 +108,7 @@ def test_a_statement_alone_holds_always() -> None:
         (
             "Hint a {\n statements { Property x := FMUProperty left.exec_rate == 1 } }",
             2,
-            59,
+            60,
             "unit of measure",
         ),
         ("Hint a { statements { Property x := left.x < 3 }\n scope When x }", 2, 8, "Before EVENT"),
