@@ -228,7 +228,7 @@ def test_interrupted_it_keeps_what_it_has(file: Path) -> None:
     def progress(text: str) -> None:
         nonlocal calls
         calls += 1
-        if calls == 31:
+        if calls == 14:
             raise KeyboardInterrupt
 
     found = up.configure(up.load(file), progress=progress, workers=1)

@@ -90,7 +90,8 @@ def call(options: argparse.Namespace) -> Exit:
 def _target(options: argparse.Namespace) -> Path | None:
     """Where the new file goes; an error before anything is run, where it cannot go there."""
     file: Path = options.file
-    replaced = [name for name in ("set", "until", "step", "events", "monolithic") if getattr(options, name)]
+    names = "set", "until", "step", "events", "monolithic", "structure"
+    replaced = [name for name in names if getattr(options, name, None)]
     if replaced:
         if options.out is not None:
             raise InvalidInput(

@@ -34,7 +34,7 @@ from upbeat.engine.settings import Settings
 from upbeat.hints.language import Hint, Read, about, hints_of_table, parse_hints, read_hints
 from upbeat.hints.rules import RULES, Known, Realised, Rule, realised, search_space
 from upbeat.hints.schedule import InvalidSchedule, scheduled
-from upbeat.hints.space import STEP, Rated, Variant
+from upbeat.hints.space import STEP, Corrected, Decision, Extrapolated, Rated, Variant
 from upbeat.judging.comparing import UNCHANGED, Progress, quietly
 from upbeat.judging.steps import (
     HOPELESS,
@@ -58,8 +58,8 @@ from upbeat.trace.trace import Trace
 
 FEW: Final = 12
 """A search space of so many variants is run as a whole."""
-MOST: Final = 600
-"""Of a larger space than this, the variants with the largest weights."""
+MOST: Final = 400
+"""Of more ways than this, those with the largest weights are looked at."""
 KEPT: Final = 3
 """So many ways are tried with a shorter step."""
 SKIPPED: Final = 2
@@ -242,6 +242,11 @@ def configure(
     _check("tolerance", tolerance, 1.0)
     if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
         raise InvalidInput(f"workers must be a whole number of at least 1, not {workers!r}")
+    if made.scenario.structures:
+        raise InvalidInput(
+            "a scenario with structures is configured one by one: give one of them, "
+            "made.structure(NAME), or --structure NAME"
+        )
     fixed = Known(made)
     scheduled(fixed.units, [link for link in fixed.links if link.fixed])  # whatever the master, this must go
     named = isinstance(hints, Path) or (isinstance(hints, str) and "{" not in hints)
@@ -365,18 +370,6 @@ class _Run:
     def step(self) -> float:
         return float(self.variant.chosen.get(STEP, 0.0))
 
-    @property
-    def expected_order(self) -> float:
-        """With which power of the step its error should fall."""
-        if self.made is None:
-            return 1.0
-        master = self.made.experiment.master
-        inputs = [*master.ports.values(), *([master.inputs] if master.inputs is not None else [])]
-        orders = [convergence(one) for one in inputs] or [convergence(master.approximated)]
-        order = float(min(orders) if master.ports else max(orders))
-        corrected = hasattr(master.coupled, "corrections")
-        return order if order < 3 or corrected else order - 1.0
-
 
 class _Search:
     def __init__(
@@ -397,7 +390,6 @@ class _Search:
         self.known = Known(_watched(made, read.properties), read)
         self.progress("looking at the units")
         self.space = search_space(self.known, rules)
-        self.variants = self.space.first(MOST)
         self.runs: dict[tuple[Any, ...], _Run] = {}
         self.proofs = Proofs(made, seconds)
         self.natural: float | None = None
@@ -546,15 +538,12 @@ class _Search:
 
     def explore(self) -> None:
         """Run what should be run."""
-        if len(self.space) > len(self.variants):
-            self.undone.append(f"{len(self.space) - len(self.variants):,} variants with smaller weights")
-        if len(self.variants) <= FEW:
-            self.all_of(self.variants)
+        if len(self.space) <= FEW:
+            self.all_of(list(self.space.variants()))
             return
-        ways: dict[tuple[Any, ...], list[Variant]] = {}
-        for variant in self.variants:
-            ways.setdefault(variant.way, []).append(variant)
-        ladders = [sorted(one, key=lambda v: -float(v.chosen.get(STEP, 0.0))) for one in ways.values()]
+        ladders = [list(ladder) for ladder in self.space.ladders(MOST)]
+        if len(self.space) > sum(map(len, ladders)):
+            self.undone.append(f"{len(self.space) - sum(map(len, ladders)):,} variants with smaller weights")
         self.race(ladders)
 
     def race(self, ladders: list[list[Variant]]) -> None:
@@ -562,13 +551,9 @@ class _Search:
         last = len(ladders[0]) - 1
         rung = min(1, last) if last > SKIPPED else 0
         while True:
-            able = self.without_twins(ladders, rung)
             further = min(rung + SKIPPED, last)
-            guide = self.guide(able, further)
-            if guide is None and further == last:
-                self.all_of([ladder[last] for ladder in able])
-                return
-            if guide is not None and (kept := self.screened(able, rung, guide)):
+            guide = self.guide(ladders, further)
+            if guide is not None and (kept := self.screened(ladders, rung, guide)):
                 break
             if rung >= last or self.stopped.is_set():
                 return
@@ -604,19 +589,23 @@ class _Search:
         own = by_path[guide.variant.way]
         names = [name for name, _ in ladders[0][0].path if name != STEP]
 
-        def cost(ladder: list[Variant]) -> float:
-            run = self.runs[self.key(ladder[rung])]
-            if run.made is None:
-                return math.inf
-            rates = [
-                a.rate - 1 for a in run.variant.adaptations if isinstance(a, Rated) and len(a.units) == 1
-            ]
-            return float(calls_per_step(run.made.experiment) + sum(rates))
-
         seen: dict[tuple[Any, ...], list[Variant]] = {}
 
+        programs: list[Any] = []
+
+        def new(ladder: list[Variant]) -> bool:
+            """Whether it does something that none of the others did."""
+            run = self.prepare([ladder[rung]])[0]
+            if run.made is None or run.state != "not run":
+                return True
+            same = run.made.experiment.plan.program.steps, run.made.adapts
+            if same in programs:
+                return False
+            programs.append(same)
+            return True
+
         def tried(these: Iterable[list[Variant]]) -> None:
-            unseen = [one for one in these if one[0].way not in seen]
+            unseen = [one for one in these if one[0].way not in seen and new(one)]
             runs = self.all_of([one[rung] for one in unseen])
             good = self.sound(runs)
             seen.update((one[0].way, one) for one, run in zip(unseen, runs, strict=True) if run in good)
@@ -626,7 +615,7 @@ class _Search:
             return (*self.standing(run), self.between(run, guide), run.work.total)
 
         tried([own])
-        for start in sorted(ladders, key=cost) if not seen else ():
+        for start in ladders if not seen else ():
             tried([start])
             if seen or self.stopped.is_set() or self.left <= 0:
                 break
@@ -634,7 +623,9 @@ class _Search:
             return []
         best = next(iter(seen.values()))
         near: list[list[Variant]] = []
-        names.sort(key=lambda name: -len({cost(one) for one in ladders if self.varies(one, best, [name])}))
+        names.sort(
+            key=lambda name: -len({self.cost(one) for one in ladders if self.varies(one, best, [name])})
+        )
         for name in names:
             before = best
             tried(one for one in ladders if self.varies(one, best, [name]))
@@ -660,6 +651,14 @@ class _Search:
         a, b = one[0].chosen, other[0].chosen
         return all((str(a[k]) == str(b[k])) is (k not in names) for k in a if k != STEP)
 
+    def cost(self, ladder: list[Variant]) -> float:
+        """How many calls a communication step of a way means."""
+        runs = (self.runs[self.key(one)] for one in ladder if self.key(one) in self.runs)
+        made = next((run.made for run in runs if run.made is not None), None)
+        if made is None:
+            return math.inf
+        return float(calls_per_step(made.experiment) + _inner_calls(made.variant))
+
     def alike(self, one: list[Variant], other: list[Variant], name: str) -> bool:
         """Whether two ways have the same option of a choice."""
         return str(one[0].chosen[name]) == str(other[0].chosen[name])
@@ -669,9 +668,12 @@ class _Search:
         spent = sum(each.work.total for each in self.runs.values())
         known = self.runs[self.key(ladder[rung])]
         cost = known.work.total * known.step / run.step
-        ways = len({variant.way for variant in self.variants})
-        steps = {float(variant.chosen.get(STEP, 0.0)) for variant in self.variants}
-        everything = ways * sum(cost * run.step / step for step in steps) / 2
+        everything = (
+            len(self.space)
+            / len(ladder)
+            * sum(cost * run.step / float(one.chosen.get(STEP, run.step)) for one in ladder)
+            / 2
+        )
         return spent + cost <= PART * everything
 
     def sound(self, runs: Sequence[_Run]) -> list[_Run]:
@@ -692,35 +694,37 @@ class _Search:
                 run.state = "diverged"
         return found
 
-    def without_twins(self, ladders: list[list[Variant]], rung: int) -> list[list[Variant]]:
-        """One of those that do the same. What cannot be run stays: with another step it may."""
-        programs: list[Any] = []
-        kept = []
-        for ladder, run in zip(ladders, self.prepare([ladder[rung] for ladder in ladders]), strict=True):
-            if run.made is not None and run.state == "not run":
-                same = run.made.experiment.plan.program.steps, run.made.adapts
-                if same in programs:
-                    del self.runs[self.key(ladder[rung])]
-                    continue
-                programs.append(same)
-            kept.append(ladder)
-        return kept
-
     def guide(self, ladders: list[list[Variant]], rung: int) -> _Run | None:
         """A run with a shorter step that tells which of the others are near to the truth."""
-        orders = {}
-        for ladder in ladders:
-            made = (self.runs[self.key(one)] for one in ladder if self.key(one) in self.runs)
-            orders[ladder[0].way] = max(
-                (run.expected_order for run in made if run.made is not None), default=0.0
-            )
-        for ladder in sorted(ladders, key=lambda one: -orders[one[0].way]):
+
+        def order(ladder: list[Variant]) -> tuple[float, int]:
+            return -self.order(ladder[0]), _inner_calls(ladder[0])
+
+        for ladder in sorted(ladders, key=order):
             run = self.all_of([ladder[rung]])[0]
             if run.trace is not None and math.isfinite(_size(run.trace)):
                 return run
             if self.stopped.is_set() or self.left <= 0:
                 return None
         return None
+
+    def order(self, variant: Variant) -> float:
+        """With which power of the step the error of a variant should fall."""
+        master = self.given.master
+        coupling, inputs = master.coupled, convergence(master.approximated)
+        ports: list[int] = []
+        for one in variant.adaptations:
+            match one:
+                case Decision("coupling", value):
+                    coupling = value
+                case Decision("inputs", value):
+                    inputs = convergence(value)
+                case Extrapolated(_, degree):
+                    ports.append(degree + 1)
+                case Corrected(_, degree):
+                    ports.append(degree + 2)
+        order = float(min([inputs, *ports]))
+        return order if order < 3 or hasattr(coupling, "corrections") else order - 1.0
 
     def standing(self, run: _Run) -> tuple[int, float]:
         """Hints that hold, and by how much; the smaller the better."""
@@ -761,7 +765,7 @@ class _Search:
             if not longer:
                 return math.inf
             near = min(longer, key=lambda r: r.step)
-            ratio: float = (run.step / near.step) ** max(run.expected_order, 1.0)
+            ratio: float = (run.step / near.step) ** max(self.order(run.variant), 1.0)
             return self.between(near, run) * ratio
 
         return min(runs, key=change)
@@ -779,7 +783,7 @@ class _Search:
         for ladder in kept:
             long, short = self.runs[self.key(ladder[rung])], self.runs[self.key(ladder[further])]
             first = self.between(long, short if short is best else best)
-            order = short.expected_order
+            order = self.order(short.variant)
             if short is best:
                 now = first * (short.step / long.step) ** order
             else:
@@ -887,7 +891,7 @@ class _Search:
         own: float | None = None
         worst = ""
         if longer:
-            near, order = longer[0], max(min(reference.expected_order, 4.0), 0.5)
+            near, order = longer[0], max(min(self.order(reference.variant), 4.0), 0.5)
             size, worst = self._apart(near, reference)
             if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
                 before = self.between(longer[1], near)
@@ -943,11 +947,15 @@ def _watched(made: Experiment, properties: Sequence[Any]) -> Experiment:
     return made.with_(scenario=scenario, record=record)
 
 
+def _inner_calls(variant: Variant) -> int:
+    """The calls that units make inside, in a step, beside the one that is counted anyway."""
+    return sum(a.rate - 1 for a in variant.adaptations if isinstance(a, Rated) and len(a.units) == 1)
+
+
 def _with_inner(made: Realised, work: Work, trace: Trace) -> Work:
     """Work with the calls that units make inside, which step several times per communication step."""
-    inner = sum(a.rate - 1 for a in made.variant.adaptations if isinstance(a, Rated) and len(a.units) == 1)
     steps = trace.steps.count + trace.steps.rejected
-    return Work(work.calls + inner * steps, work.solver_steps)
+    return Work(work.calls + _inner_calls(made.variant) * steps, work.solver_steps)
 
 
 def _same(one: float, other: float) -> bool:

@@ -19,7 +19,7 @@ weight first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import islice
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -90,7 +90,9 @@ class Decision:
     value: Any = field(hash=False)
 
     def __str__(self) -> str:
-        return f"{self.value}"
+        if self.part == "every":
+            return f"{self.value[0]} every {self.value[1]:g} s"
+        return f"{self.part}: {self.value}"
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -212,6 +214,23 @@ class SearchSpace:
         """All variants, one after the other, those that are worth a try first."""
         for candidate in sorted(self.candidates, key=lambda one: -one.weight):
             yield from _paths(candidate, diagram(candidate), ())
+
+    def ladders(self, count: int) -> Iterator[tuple[Variant, ...]]:
+        """The first of its ways, each with all communication steps, the longest first."""
+        ways = islice((way for one in self._without_steps for way in one), count)
+        for candidate, way in ways:
+            steps = next((choice for choice in candidate.choices if choice.name == STEP), None)
+            options = () if steps is None else sorted(steps.options, key=lambda option: -float(option.value))
+            chosen = dict(way)
+            rungs = [{**chosen, STEP: option} for option in options] or [chosen]
+            names = [choice.name for choice in candidate.levels]
+            yield tuple(Variant(candidate, tuple((name, rung[name]) for name in names)) for rung in rungs)
+
+    @property
+    def _without_steps(self) -> Iterator[Iterator[tuple[Candidate, tuple[tuple[str, Option], ...]]]]:
+        for candidate in sorted(self.candidates, key=lambda one: -one.weight):
+            rest = replace(candidate, choices=tuple(c for c in candidate.choices if c.name != STEP))
+            yield ((candidate, variant.path) for variant in SearchSpace((rest,)).variants())
 
     def first(self, count: int) -> list[Variant]:
         """The first of them."""
