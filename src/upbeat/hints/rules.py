@@ -43,11 +43,11 @@ from upbeat.hints.space import (
     schedule_of,
 )
 from upbeat.judging.steps import keeping
-from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequential
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.couplings.multirate import MultiRate
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear, Nepce, Polynomial
-from upbeat.master.paces.pace import Fixed, nominal_step, scaled
+from upbeat.master.paces.pace import Fixed, equal_steps, nominal_step, scaled
 from upbeat.scenario.bonds import Bond, power_bonds
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import induced
@@ -376,7 +376,7 @@ def halved_steps(known: Known, draft: Draft) -> None:
 def couplings(known: Known, draft: Draft) -> None:
     """Side by side, one after the other in both directions, and repeated where units can be set back."""
     own = known.experiment.master.settled(known.scenario).coupled
-    if not isinstance(own, (Jacobi, GaussSeidel, Iterated)):
+    if not _usual(own):
         return  # chosen for what it does besides: early stops, rates, constraints
     if known.software or known.hinted_bonds or any(n.startswith("inputs of ") for n in draft.choices):
         _in_turn(known, draft)
@@ -395,6 +395,14 @@ def couplings(known: Known, draft: Draft) -> None:
         order = tuple(reversed(known.units))
         backward = Option("gauss_seidel, backward", 1.5, (Decision("coupling", GaussSeidel(order)),))
         draft.offer("coupling", backward)
+
+
+def _usual(coupling: Coupling) -> bool:
+    """Whether a coupling exchanges values and nothing else, if need be several times."""
+    inside = (
+        coupling.coupling if hasattr(coupling, "corrections") and hasattr(coupling, "coupling") else coupling
+    )
+    return isinstance(inside, Sequential)
 
 
 def _in_turn(known: Known, draft: Draft) -> None:
@@ -459,7 +467,7 @@ def stiff_pairs(known: Known, draft: Draft) -> None:
 def events_between(known: Known, draft: Draft) -> None:
     """Events that several units share: steps that end there, ahead by looking, or back by rollback."""
     master, scenario = known.experiment.master, known.experiment.scenario
-    if type(master.pace) is not Fixed or master.events not in (None, "auto"):
+    if equal_steps(master.pace) is None or master.events not in (None, "auto"):
         return
     shared = [e.name for e in scenario.events if not e.hidden and len({u for u, _ in e.reads}) > 1]
     if not shared:
@@ -596,11 +604,7 @@ def realised(known: Known, variant: Variant) -> Realised:
         coupling = MultiRate(rates)
     elif "coupling" not in parts and late:
         units = schedule.units
-        coupling = (
-            keeping(master.coupled, GaussSeidel())
-            if isinstance(master.coupled, (Jacobi, Iterated))
-            else (GaussSeidel())
-        )
+        coupling = keeping(master.coupled, GaussSeidel()) if _usual(master.coupled) else GaussSeidel()
         coupling = replace(coupling, order=units)  # type: ignore[type-var]
         place = {unit: k for k, unit in enumerate(units)}
         for link in known.links:
