@@ -31,6 +31,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
+        dest="alike",  # of errors, not of the solvers in FMUs
         type=float,
         default=0.0,
         metavar="E",
@@ -68,7 +69,7 @@ def call(options: argparse.Namespace) -> Exit:
             made,
             options.hints,
             seconds=options.seconds,
-            tolerance=options.tolerance,
+            tolerance=options.alike,
             workers=options.workers,
             progress=waiting,
         )
