@@ -103,6 +103,7 @@ class Watching:
                 case "steps":
                     self.steps |= {one["t"]: one for one in found["steps"]}
                 case "log":
+                    self.log = [] if found["reset"] else self.log
                     self.log += found["lines"]
 
 
@@ -353,6 +354,9 @@ def test_python_units_run_and_die_outside_of_the_server(tmp_path: Path, when: st
         assert "exit status 7" in found["failure"]["message"]
         assert found["rows"] > 0 or when == "True"
         assert any("so far" in line for line in found["log"]) or when == "True"
+        if found["log"]:
+            with watching(studio, found["id"], "late.y") as page:
+                page.until(lambda: page.log == found["log"])
         assert studio.ask("GET", "/api/project")["python"]
     finally:
         studio.close()

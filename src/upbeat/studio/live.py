@@ -170,5 +170,5 @@ class Live:
         total = len(lines) if run.child is None else run.child.logged
         if total > self._logged:
             fresh_lines = lines[-(total - self._logged) :]
-            self._logged = total
-            await self._send({"kind": "log", "lines": fresh_lines})
+            reset, self._logged = self._logged == 0, total
+            await self._send({"kind": "log", "lines": fresh_lines, "reset": reset})
