@@ -138,6 +138,45 @@ def test_a_unit_that_is_not_deterministic_is_found() -> None:
     assert found.stability.verdict != "stable"
 
 
+def test_the_output_of_a_sampled_controller_is_compared_though_it_jumps_at_each_sample() -> None:
+    """Random numbers at each sample are not good, and a gain is as far off as the state that it follows."""
+
+    class Dice:
+        def __init__(self, name: str, start: float, parameters: Any) -> None:
+            self.u = 0.0
+
+        def get(self, port: str) -> float:
+            return self.u
+
+        def set(self, port: str, coefficients: Any) -> None:
+            pass
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            self.u = random.random()
+            return to
+
+    class Gain(Dice):
+        def set(self, port: str, coefficients: Any) -> None:
+            self.x = coefficients[0]
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            self.u = -self.x
+            return to
+
+    def judged(controller: Any) -> up.Trust:
+        control = up.PythonUnit(controller, inputs=["x"], outputs={"u": {"depends": []}}, sample_time=0.1)
+        plant = up.Ode({"x": "u - x"}, inputs=["u"], start={"x": 1.0}, solver=up.Euler())
+        scenario = up.Scenario(
+            {"control": control, "plant": plant}, {"control.x": "plant.x", "plant.u": "control.u"}
+        )
+        return up.trust(scenario, step=0.05, until=2.0)
+
+    assert judged(Dice)["control.u"].verdict == "undecided"
+    found = judged(Gain)
+    assert found["control.u"].error == pytest.approx(found["plant.x"].error, rel=0.3)
+    assert found["control.u"].error > 1e-3
+
+
 def test_a_controller_without_a_rate_is_another_one_with_other_steps() -> None:
     class Gain:
         def __init__(self, *_: Any) -> None:

@@ -477,6 +477,13 @@ def jumps(trace: Trace, name: str) -> Numbers:
     return found
 
 
+def doubled(trace: Trace, name: str) -> Numbers:
+    """When a signal has one value before and another after, in two rows of one time."""
+    when, values = trace.time, trace[name]
+    found: Numbers = when[1:][(np.diff(when) <= 0) & (values[1:] != values[:-1])]
+    return found
+
+
 def landings(trace: Trace) -> Numbers:
     """When steps ended for an event that is not in the log, as those that equations keep to themselves: there
     is one row of that time, with the values before the event or after it."""
@@ -558,11 +565,14 @@ class Aligned:
         good = np.ones(len(when), dtype=bool)
         other = self.others[which]
         good &= (when >= other.time[0] - self._same) & (when <= other.time[-1] + self._same)
-        step = self._longest[which + 1] if self.jumpy(name, which) else 0.0
-        for pairs, wide in ((self.events[which], 0.0), (self.jumps(name, which), step)):
+        own, real = self.jumps(name, which), self.kinds[name] is Kind.REAL
+        twice = [set(doubled(trace, name).tolist()) for trace in (self.base, other)] if own else []
+        for pairs, longest in ((self.events[which], 0.0), (own, self._longest[which + 1] if real else 0.0)):
             for pair in pairs:
                 if pair.one is None or pair.other is None:
                     continue
+                known = longest == 0.0 or (pair.one in twice[0] and pair.other in twice[1])
+                wide = 0.0 if known else longest  # without two rows it was somewhere in the step before
                 low, high = sorted((pair.one, pair.other))
                 if high - low <= self._same and not wide:
                     continue  # at the same time in both: rows of that time come in pairs, or are after it
@@ -582,9 +592,6 @@ class Aligned:
                 if high - low <= NEAR * self._longest[0]:
                     hit |= (self.time >= low - self._same) & (self.time <= high + self._same)
         return hit
-
-    def jumpy(self, name: str, which: int) -> bool:
-        return self.kinds[name] is Kind.REAL and bool(self.jumps(name, which))
 
     def values(self, name: str, which: int) -> tuple[Numbers, Numbers]:
         """The other trace's values at the rows of the base, and by how much interpolation may be off."""

@@ -569,6 +569,9 @@ def apart(one: Trace, other: Trace) -> _Error:
     if alone:
         names = ", ".join(dict.fromkeys(f"'{name}'" for name, _ in alone))
         return _Error(math.inf, why=f"other events than with shorter steps: {names}")
+    blind = next((each.name for each in found.values() if np.isnan(each.error).mean() > 0.5), None)
+    if blind is not None:
+        return _Error(math.inf, blind, why=f"'{blind}' jumps all the time, and most of it cannot be compared")
     worst = max(found.values(), key=lambda each: _number(each.maximum), default=None)
     shift = found.shift / (last - first)
     size = 0.0 if worst is None else _number(worst.maximum)

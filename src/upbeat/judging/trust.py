@@ -397,6 +397,8 @@ AGREE, CLOSE = 0.5, 0.2
 """Orders that differ by less agree; those that differ by less than the second, closely."""
 LEAST = 0.4
 """Less is no convergence."""
+ENOUGH = 0.5
+"""Of the rows of a signal have to be compared."""
 SETTLED = 0.05
 """Runs that differ by less than this part of an error show it, with or without an order."""
 SURE: dict[Confidence, float] = {"high": 1.2, "fair": 2.0, "low": 4.0}
@@ -728,7 +730,7 @@ class _Judge:
         )
         largest = max(of.error, odd)
         if largest <= NOTHING * tolerance * of.scale:
-            return self._good(of.name, f"all runs agree to {_percent(largest / of.scale)} of its range")
+            return self._good(of.name, f"all runs agree to {_percent(largest / of.scale)} of its range", good)
         if of.horizon is not None and relative > tolerance:
             return "not good", (
                 f"chaotic: beyond t = {of.horizon:.4g} an error at single times makes no sense; {text}"
@@ -745,12 +747,12 @@ class _Judge:
             return "undecided", contradiction
         factor = SURE[of.confidence]
         if relative * factor <= tolerance:
-            return self._good(of.name, text)
+            return self._good(of.name, text, good)
         if relative / factor > tolerance:
             return "not good", text
         return "undecided", f"{text}, too close to the tolerance of {_percent(tolerance)}"
 
-    def _good(self, name: str, text: str) -> tuple[Word, str]:
+    def _good(self, name: str, text: str, compared: Mask) -> tuple[Word, str]:
         """That it is good, unless much of it was not compared, for events that are early or late."""
         first, last = self.base.span
         pairs = [*self.aligned.events[self.count - 1], *self.aligned.jumps(name, self.count - 1)]
@@ -759,6 +761,11 @@ class _Judge:
             return "undecided", (
                 f"{text}, but {_percent(min(apart / (last - first), 1.0))} of the time lie between events "
                 "and those of the finest run, where nothing can be compared"
+            )
+        if compared.mean() < ENOUGH:
+            return "undecided", (
+                f"{text}, but at {_percent(1.0 - float(compared.mean()))} of its rows nothing can be "
+                "compared: it jumps all the time, nobody knows when within a step"
             )
         if self.unlooked:
             return "undecided", f"{text}, but {self.unlooked}"
