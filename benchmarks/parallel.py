@@ -25,7 +25,7 @@ from pathlib import Path
 
 import upbeat as up
 from upbeat.engine.native import machine as native
-from upbeat.engine.parallel.cores import shared_out
+from upbeat.engine.parallel.cores import sharing
 from upbeat.engine.parallel.heuristic import Plan, Rule
 from upbeat.engine.parallel.operations import operations, schedule
 from upbeat.engine.schedule import Schedule
@@ -117,7 +117,8 @@ def repeats(library: ctypes.CDLL, work: int) -> dict[str, int]:
     """How often the same ten steps, each of which depends on all before it, end the same."""
     scenario = ring(library, 64, work)
     program = up.Master(up.Fixed(1.0)).program(scenario)
-    schedules = shared_out(program, scenario.units, 2)
+    shared_out = sharing(program, scenario.units, 2)
+    schedules = {name: one.schedule for name, one in shared_out.items() if one.schedule is not None}
 
     def bits(shared: Mapping[str, Schedule]) -> tuple[str, ...]:
         machine = native.machine(program, scenario.units, 0.0, schedules=shared)

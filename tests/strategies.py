@@ -606,11 +606,12 @@ def outcome(
     schedules: Mapping[str, Schedule] | None = None,
 ) -> Outcome:
     """The outcome of a run, in which some inputs may be set by hand."""
-    plan = replace(experiment.plan, program=program or experiment.plan.program)
     made = replace(experiment)
-    made.__dict__.update(plan=plan, choice=experiment.choice)
-    if made.choice.name == "native":
-        made.__dict__["lowered"] = native.Lowered(plan.program, plan.scenario.units, schedules=schedules)
+    if not experiment.structures:  # each of which has a plan of its own
+        plan = replace(experiment.plan, program=program or experiment.plan.program)
+        made.__dict__.update(plan=plan, choice=experiment.choice)
+        if made.choice.name == "native":
+            made.__dict__["lowered"] = native.Lowered(plan.program, plan.scenario.units, schedules=schedules)
     try:
         with made.open() as run:
             for k in range(max(given, default=-1) + 1 if given else 0):

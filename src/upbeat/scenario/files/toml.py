@@ -610,15 +610,16 @@ def _cut_entries(text: str, around: Value, spans: Sequence[Span]) -> str:
             if around.kind == "table":
                 start, end = around.span[0] + 1, around.span[1] - 1
         text = text[:start] + text[end:]
-        around = _shortened(around, k)
+        around = _shortened(around, k, end - start)
     return text
 
 
-def _shortened(around: Value, place: int) -> Value:
+def _shortened(around: Value, place: int, by: int) -> Value:
     """Only what stands before the entry that was cut is still where it was."""
+    span = around.span[0], around.span[1] - by
     if around.kind == "array":
-        return Value(around.span, around.kind, [], around.items[:place])
-    return Value(around.span, around.kind, around.pairs[:place], [])
+        return Value(span, around.kind, [], around.items[:place])
+    return Value(span, around.kind, around.pairs[:place], [])
 
 
 def _inserted(text: str, path: Keys, value: Any) -> str:
