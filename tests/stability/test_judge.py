@@ -277,6 +277,28 @@ def test_a_point_without_derivatives_is_told() -> None:
     assert "der(x) has no slope there in x" in found.why
 
 
+UNDECIDED = {
+    "not a point of rest": up.Ode({"x": "v", "v": "(1 - x*x)*v - x"}, start={"x": 2.0}),
+    "one free motion (u.x) neither decays nor grows": up.Ode({"x": "0"}),
+    "2 free motions (u.x, u.y) neither decay nor grow": up.Ode({"x": "0", "y": "0", "z": "-z"}),
+    "cannot be told from 1": up.Ode({"x": "v", "v": "-x"}, solver=up.DormandPrince(rtol=1e-12)),
+    "has no slope there in x": up.Ode({"x": "-sqrt(x)"}, solver="euler"),
+}
+
+
+@pytest.mark.parametrize("why", UNDECIDED)
+def test_every_undecided_verdict_says_why(why: str) -> None:
+    found = up.stability_of(up.Scenario(units={"u": UNDECIDED[why]}), pace=0.1, scan=False)
+    assert (found.verdict, why in found.why) == ("undecided", True), found.why
+    assert found.data()["why"] == found.why
+    assert found.why.rstrip(".") in describe(found)
+
+
+def test_a_verdict_has_no_reason_to_be_undecided() -> None:
+    found = up.stability_of(up.Scenario(units={"u": up.Ode({"x": "-x"})}), pace=0.1, scan=False)
+    assert (found.verdict, found.why, found.data()["why"]) == ("stable", "", None)
+
+
 def test_two_units_that_should_change_places_are_named() -> None:
     """What is said of the order alone are the limits of both orders, each judged by itself."""
     settings: dict[str, Any] = {"pace": 0.1, "inputs": "linear", "ideal": True, "scan": (0.1, 2.0)}

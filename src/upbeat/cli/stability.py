@@ -428,7 +428,7 @@ def _data(
                 "present": one.present,
                 "verdict": one.result.verdict,
                 "local": one.result.local,
-                "spectral_radius": None if one.result.why else one.result.spectral_radius,
+                "spectral_radius": None if one.result.no_matrix else one.result.spectral_radius,
                 "largest_stable_step": one.result.largest_stable_step,
                 "open": one.result.open,
             }

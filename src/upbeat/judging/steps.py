@@ -479,7 +479,7 @@ class Proofs:
             return unknown
         finally:
             self._spent += time.monotonic() - begun
-        decided = found.verdict != "undecided" and not found.why
+        decided = found.verdict != "undecided"
         return Proof(
             found.labelled,
             found.margin if decided else None,

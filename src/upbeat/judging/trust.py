@@ -1053,11 +1053,8 @@ class _Judge:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
         model = found.model
         assumed = tuple(model.assumed)
-        why = found.why or model.unseen
         if found.verdict == "undecided":
-            slowest = f"the slowest motion changes by a factor {found.spectral_radius:.9g} per step"
-            why = (why or f"{slowest}: as good as 1").rstrip(".")
-            return StabilityTrust("undecided", f"undecided, because {why}", assumed=assumed)
+            return StabilityTrust("undecided", f"undecided, because {found.why.rstrip('.')}", assumed=assumed)
         if usual is not None:
             steps = f"steps vary; those of {usual:.4g} s are {found.verdict}"
             reason = f"undecided, because {steps} (a factor {found.spectral_radius:.6g} per step)"

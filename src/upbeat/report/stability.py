@@ -189,7 +189,7 @@ def _circle(axis: Any, found: Stability) -> None:
     axis.fill(np.cos(angle), np.sin(angle), color=PALE, zorder=0.5)
     axis.plot(np.cos(angle), np.sin(angle), color=FRAME, linewidth=1.0)
     axis.set_aspect("equal")
-    if found.why:
+    if found.no_matrix:
         axis.text(0.0, 0.0, "no matrix", ha="center", va="center", fontsize=TEXT, color=DOUBT)
         return
     values = found.spectrum.values
@@ -370,8 +370,8 @@ def sentence(found: Stability) -> str:
     where = f"for small motions around {found.model.where}, " if found.local else ""
     head = f"with steps of {found.step:.6g} s"
     mode = found.mode
-    if found.why:
-        return f"Undecided {head}: {found.why}"
+    if found.no_matrix:
+        return f"Undecided {head}: {found.no_matrix}"
     if found.model.unseen:
         how = (
             "every motion decays"
@@ -391,23 +391,7 @@ def sentence(found: Stability) -> str:
             f"{word} {head}: {where}every motion decays; the slowest shrinks to {mode.radius:.10g} of its "
             "size with every step."
         )
-    if found.spectrum.free and mode.radius < 1.0:
-        count = len(found.spectrum.free)
-        names = dict.fromkeys(name for free in found.spectrum.free for name, _ in free.ports[:1])
-        motions = "one free motion" if count == 1 else f"{count} free motions"
-        slowest = f"; all others decay, the slowest to {mode.radius:.10g} with every step"
-        others = "" if mode in found.spectrum.free else slowest
-        does, that = (
-            ("neither decays nor grows", "that") if count == 1 else ("neither decay nor grow", "those")
-        )
-        return (
-            f"Undecided {head}: {where}{motions} ({', '.join(names)}) {does}, as {that} of a body that "
-            f"nothing holds{others}."
-        )
-    return (
-        f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 "
-        f"(it is known to ±{mode.uncertainty:.1g})."
-    )
+    return f"Undecided {head}: {where}{found.why}."
 
 
 def along(found: Along) -> str:
@@ -435,7 +419,7 @@ def _table(found: Stability, late: LateSwitches | None) -> list[str]:
         ("deciding motion", _motion(mode.frequency(step), mode.rate(step))),
         ("carried by", ", ".join(f"{name} ({share:.0%})" for name, share in mode.ports) or "nothing"),
     ]
-    rows = [("spectral radius", "unknown: there is no matrix")] if found.why else motion
+    rows = [("spectral radius", "unknown: there is no matrix")] if found.no_matrix else motion
     if found.steps is not None:
         low, high = found.steps.looked[0][0], found.steps.looked[-1][0]
         stable = "; ".join(map(str, found.steps.stable)) or "none"
@@ -508,7 +492,7 @@ def _compared(alternatives: Sequence[Alternative]) -> list[str]:
         mark = "* " if one.present else "  "
         shown = "–" if result.largest_stable_step is None else f"{result.largest_stable_step:.4g}"
         beyond = " and perhaps beyond" if result.open else ""
-        radius = "–" if result.why else f"{result.spectral_radius:.7g}"
+        radius = "–" if result.no_matrix else f"{result.spectral_radius:.7g}"
         rows.append((f"{mark}{one.label}", radius, result.labelled, shown + beyond))
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return [

@@ -52,8 +52,8 @@ class Stability(Displayed):
     """Which other steps are stable; None if they were not looked for."""
     unlooked: str = ""
     """Why not, in words."""
-    why: str = ""
-    """Why there is no matrix for this step, so that nothing can be told of it; nothing if there is one."""
+    no_matrix: str = ""
+    """Why there is no matrix for this step, in a sentence; empty if there is one."""
 
     @property
     def step(self) -> float:
@@ -66,6 +66,28 @@ class Stability(Displayed):
     @property
     def local(self) -> bool:
         return not self.model.linear
+
+    @property
+    def why(self) -> str:
+        """Why the verdict is "undecided"; empty where it is not."""
+        if self.verdict != "undecided":
+            return ""
+        if seen := self.no_matrix or self.model.unseen:
+            return seen
+        mode, free = self.mode, self.spectrum.free
+        if not free or (mode.radius >= 1.0 and mode not in free):
+            unsure = f"(it is known to ±{mode.uncertainty:.1g})"
+            return f"the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 {unsure}"
+        names = ", ".join(dict.fromkeys(name for one in free for name, _ in one.ports[:1]))
+        motions, like = (
+            (f"one free motion ({names}) neither decays nor grows", "that")
+            if len(free) == 1
+            else (f"{len(free)} free motions ({names}) neither decay nor grow", "those")
+        )
+        others = (
+            "" if mode in free else f"; all others decay, the slowest to {mode.radius:.10g} with every step"
+        )
+        return f"{motions}, as {like} of a body that nothing holds{others}"
 
     @property
     def labelled(self) -> str:
@@ -103,8 +125,8 @@ class Stability(Displayed):
         return {
             "verdict": self.verdict,
             "local": self.local,
-            "spectral_radius": None if self.why else self.spectral_radius,
-            "why": self.why or self.model.unseen or None,
+            "spectral_radius": None if self.no_matrix else self.spectral_radius,
+            "why": self.why or None,
             "margin": self.margin,
             "step": self.step,
             "largest_stable_step": self.largest_stable_step,
@@ -123,7 +145,7 @@ class Stability(Displayed):
             if self.steps is None
             else [self.steps.looked[0][0], self.steps.looked[-1][0]],
             "mode": None
-            if self.why
+            if self.no_matrix
             else {
                 "eigenvalue": [mode.value.real, mode.value.imag],
                 "uncertainty": mode.uncertainty if isfinite(mode.uncertainty) else None,
@@ -179,21 +201,21 @@ def stability_of(
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
     with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
-        why = ""
+        no_matrix = ""
         try:
             model = settled(inducing, size, at)
             found = spectrum(model)
         except StepError as error:
             if not error.unending:
                 raise
-            model, found, why = inducing.without_matrix(size, at), NO_SPECTRUM, str(error)
+            model, found, no_matrix = inducing.without_matrix(size, at), NO_SPECTRUM, str(error)
         unlooked = _unlooked(model, at) if scan is None else ""
         steps = None
         if scan or (scan is None and not unlooked):
             span = made.span.stop - made.span.start
             looking = _Looking(inducing, at, seconds, report)
             steps = _steps(looking, size, scan or True, points, span, model.linear)
-        return Stability(found.judged.verdict, model, found, steps, unlooked, why)
+        return Stability(found.judged.verdict, model, found, steps, unlooked, no_matrix)
 
 
 def _check_scan(scan: object) -> None:

@@ -143,8 +143,9 @@ def _obstacle(made: Experiment, parts: Mapping[str, Stability]) -> str:
     for name, judged in parts.items():
         if judged.local:
             return f"what is known of '{name}' holds near its operating point only"
-        if judged.why:
-            return f"there is no matrix for a step of '{name}': {judged.why}"
+        # Free motions are in the matrix, so that a proof or a cycle decides; what it does not contain is not.
+        if judged.no_matrix or judged.model.unseen:
+            return f"'{name}' alone is undecided: {judged.why}"
     if len({judged.step for judged in parts.values()}) > 1:
         return "the steps of the structures have different sizes"
     return ""
