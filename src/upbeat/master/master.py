@@ -230,7 +230,10 @@ class Master:
         calm = not scenario.eventful and scenario.stage is None
         if self.events is None or (self.events == "auto" and calm):
             late = beyond_tolerance(self.pace, self.coupled, scenario.closed())
-            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=late)
+            known = tuple(
+                dict.fromkeys((*self.warnings, *late))
+            )  # of one that was settled before: it keeps its own
+            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=known)
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,
