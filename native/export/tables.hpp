@@ -26,7 +26,7 @@ struct FmuLibrary {
 
 // An FMU inside: where it lies, what it is told, and the unit of it.
 struct FmuSource {
-  struct Given {  // a start value that somebody gave before the export
+  struct Given {  // a start value given before the export
     bool structural = false;
     fmi::Variable variable;
     std::vector<Cell> cells;

@@ -69,7 +69,7 @@ class Memory {
 
   void keep(const Port& input, const Cell* coefficients, int count);  // what it does from now on; count 0: nothing
 
-  void forget_rates();  // nobody knows the derivatives of outputs: NaN
+  void forget_rates();  // derivatives of outputs are unknown: NaN
 
   // The pool that texts are numbers of from now on; cells like these that others keep are to be translated.
   void use(Strings& strings);

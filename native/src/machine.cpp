@@ -278,7 +278,7 @@ const Trial* Machine::tried(std::size_t block) const {
   return &trials_[block];
 }
 
-// By several cores, by one if that is quicker, or in turns as long as nobody knows.
+// By several cores, by one if that is quicker, or in turns as long as that is unknown.
 bool Machine::share(std::int32_t block) {
   const auto number = static_cast<std::size_t>(block);
   const auto made = [&](bool several) {

@@ -28,7 +28,7 @@ struct Fired {
 };
 
 // The events that fired and have not been taken away yet, with their values: those of each event lie in a row of
-// cells. Where it begins is kept beside the entries, of which every step asks how many there are.
+// cells. Where it begins is kept next to the entries, of which every step asks how many there are.
 class FiredLog {
  public:
   FiredLog() {

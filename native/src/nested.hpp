@@ -41,7 +41,7 @@ class Nested {
   int advance(double, double to, bool early, double* reached) { return advance(to, early, reached, nullptr); }
   int advance(double to, bool early, double* reached, Before* before);
   int due(double* time);
-  // After `set`: everybody inside sees the new course. False: see `failure`.
+  // After `set`: everybody inside sees the new trajectory. False: see `failure`.
   bool refresh();
   int save(int slot);
   int restore(int slot);

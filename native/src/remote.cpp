@@ -56,7 +56,7 @@ int RemoteUnit::call(const Question& question) {
   return status;
 }
 
-// An answer that is none is the end: nobody knows what the unit will do next.
+// An answer that is none is the end: what the unit will do next is unknown.
 int RemoteUnit::nonsense(const std::string& what) {
   talk_.end("its process gave " + what);
   return fail(talk_.why());

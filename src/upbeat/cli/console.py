@@ -1,4 +1,4 @@
-"""The terminal: what commands print, progress, and what is shown while somebody waits."""
+"""The terminal: what commands print, progress, and what is shown during a run."""
 
 from __future__ import annotations
 

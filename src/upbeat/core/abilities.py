@@ -441,7 +441,7 @@ def doubt(model: Model, ability: Ability, step: float = 0.01) -> str | None:
     """Why an ability that the model declares cannot be relied on; None if it can.
 
     Asked by those who are about to rely on it, before a run, and only for what they need. Rollback of a unit
-    that is somebody's own code is tried by replaying some steps of the size `step`, once for each model.
+    that is a user's own code is tried by replaying some steps of the size `step`, once for each model.
     """
     if isinstance(model, Verifiable):
         return model.verify(ability)

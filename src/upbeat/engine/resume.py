@@ -224,7 +224,7 @@ def experiment_of(
 def _results(
     path: Path, stored: Stored, experiment: Experiment | None, out: str | Path | None
 ) -> Path | None:
-    """The result file of the run: beside its checkpoint, or where the user says.
+    """The result file of the run: next to its checkpoint, or where the user says.
 
     A checkpoint may come from anybody, and must not choose which file of this disk is written to.
     """

@@ -200,7 +200,7 @@ def _circle(axis: Any, found: Stability) -> None:
     for mask, mark, colour, words in (
         (~near & (away < 0.0), "o", GOOD, "decays"),
         (~near & (away > 0.0), "s", BAD, "grows"),
-        (near, "D", DOUBT, "cannot be told"),
+        (near, "D", DOUBT, "too near to 1"),
     ):
         if mask.any():
             axis.plot(
@@ -405,8 +405,8 @@ def sentence(found: Stability) -> str:
             f"nothing holds{others}."
         )
     return (
-        f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 "
-        f"(it is known to ±{mode.uncertainty:.1g})."
+        f"Undecided {head}: {where}the largest eigenvalue, {mode.radius:.16g}, cannot be distinguished "
+        f"from 1 (it is known to ±{mode.uncertainty:.1g})."
     )
 
 
@@ -419,7 +419,7 @@ def along(found: Along) -> str:
             f"Along the run, what becomes of small deviations is undecided, because {found.why}. It was "
             f"followed from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s."
         )
-    longer = ", or a longer run is needed to tell" if found.verdict == "undecided" else ""
+    longer = ", or a longer run is needed" if found.verdict == "undecided" else ""
     return (
         f"Along the run from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s, small deviations "
         f"{words[found.verdict]} ({found.rate:+.4g} ± {found.uncertainty:.2g} per second){longer}; the "

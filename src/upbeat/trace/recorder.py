@@ -184,7 +184,7 @@ class First:
 class Deferred:
     """The first `rows` rows of a source that is opened when a column is asked for.
 
-    So the result of a long run stays on disk until somebody looks. `load` must be picklable, because
+    So the result of a long run stays on disk until it is read. `load` must be picklable, because
     traces are; what was loaded is not pickled with them.
     """
 

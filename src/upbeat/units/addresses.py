@@ -288,7 +288,7 @@ class NativeUnit:
         return frozenset({*native, *rollback, *events, *slopes, *bytes_too, *threads})
 
     def verify(self, ability: Ability) -> str | None:
-        """Why a state cannot be relied on to come back: C is somebody's own code as Python is."""
+        """Why a state cannot be relied on to come back: C is a user's own code as Python is."""
         states = ability in (Ability.ROLLBACK, Ability.SERIALISE)
         return replayed(self, ability, 0.01) if states else None
 

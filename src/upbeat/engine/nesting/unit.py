@@ -79,7 +79,7 @@ class NestedUnit:
 
     @property
     def machine(self) -> Machine:
-        """What runs inside, for those who look at it beside the unit."""
+        """What runs inside, for those who look at it next to the unit."""
         return self._machine
 
     def get(self, port: str) -> Signal | None:

@@ -96,7 +96,7 @@ class _Judge:
 
     `worst` is the largest change, each relative to the largest value of its input in the step. Values that
     are all rounding (a difference of large numbers that should be zero) never agree in that sense. There
-    `worst` does not fall any more, while the changes beside 1 + |value| (`plain`) are small and have
+    `worst` does not fall any more, while the changes compared with 1 + |value| (`plain`) are small and have
     been larger since it fell last.
     """
 

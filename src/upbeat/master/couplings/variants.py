@@ -183,7 +183,7 @@ def _choosing(closed: Scenario, unit: str, solvers: list[Solver]) -> Ode:
 
 
 def _plain(coupling: Coupling, wiring: Wiring) -> Blocks:
-    """The blocks of a coupling, if a program can have others beside them."""
+    """The blocks of a coupling, if a program can have others next to them."""
     alone = bool(unknowns(coupling)) or hasattr(coupling, "arranged")
     blocks = Blocks((), {}, ()) if alone else coupling.blocks(wiring)
     if set(blocks.steps) != {USUAL} or blocks.stops is not None or blocks.instant or blocks.columns:

@@ -334,7 +334,7 @@ def with_indicators(
 
 def _indicating(model: Model, conditions: bool) -> Model:
     inner: Any = bare(model)
-    changed = hasattr(inner, "equations") and equations_of(inner) is None  # somebody's subclass
+    changed = hasattr(inner, "equations") and equations_of(inner) is None  # a subclass by a user
     if changed or not hasattr(inner, "indicating"):
         return model
     try:
@@ -599,7 +599,7 @@ class _Again:
     """Whether an event happens many times in a row, each a few steps after the one before.
 
     Each of such leaps begins with the errors of the one before, and they are short: what a step puts the
-    motion off by makes more and more of when they end, however small it is beside the whole motion.
+    motion off by makes more and more of when they end, however small it is compared with the whole motion.
     """
 
     def __init__(self, event: str, wiring: Wiring, longest: Cell) -> None:

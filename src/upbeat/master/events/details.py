@@ -68,7 +68,7 @@ class EventDetailsWriter:
 
     @property
     def mark(self) -> Block:
-        """From here on it is not the course of a step that makes conditions true."""
+        """From here on it is not the trajectory of a step that makes conditions true."""
         return (Let(self._since, Cell(self._wiring.now)),) if self._details else ()
 
     def after(self, unit: str) -> Block:
@@ -150,7 +150,7 @@ class EventDetailsWriter:
     # ---------------------------------------------------------------- how late it came
 
     def _landing(self, label: str, conditions: Sequence[Expr], to: Reg) -> list[Let]:
-        """`to` := how long ago the last of the conditions became true, on the course of this step.
+        """`to` := how long ago the last of the conditions became true, on the trajectory of this step.
 
         Minus infinity where that is not known: the log then says nothing about it.
         """

@@ -408,7 +408,7 @@ def uncorrected(approximation: Approximation) -> Approximation:
 
 
 def is_held(approximation: Approximation) -> bool:
-    """Whether an input stands still during a step, as far as one can tell."""
+    """Whether an input is held during a step, as far as one can tell."""
     return bool(getattr(approximation, "constant", False))
 
 
@@ -712,10 +712,11 @@ class Nepce:
         for i in range(place.size):
             before, *earlier = history.points(i)
             now = Point(Cell(place.now), tuple(Cell(r + i) for r in place.known), sure=True)
-            course = through([before, now, *earlier])
-            off = _integral(course, gone) - _integral([Cell(register + i) for register in by], gone)
-            told = apply(Op.WHERE, apply(Op.GT, gone, ZERO), Cell(missing + i) + off, ZERO)
-            lets.append(Let(missing + i, told))
+            exact = through([before, now, *earlier])
+            off = _integral(exact, gone) - _integral([Cell(register + i) for register in by], gone)
+            lets.append(
+                Let(missing + i, apply(Op.WHERE, apply(Op.GT, gone, ZERO), Cell(missing + i) + off, ZERO))
+            )
         lets += history.note()
         # What was missing in a step is made good in the time that it took, also if steps are shorter now.
         later = apply(Op.MAX, gone, Cell(due) - gone)

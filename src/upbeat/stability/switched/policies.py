@@ -136,7 +136,7 @@ class Certified:
 
     @property
     def _marginal(self) -> list[Repeated]:
-        """What neither dies out nor grows, as far as can be told."""
+        """What neither dies out nor grows, as far as can be seen."""
         grown = {one.policies for one in self.freely.growing}
         whole = {one.policies for one in self.freely.near if one.policies in self.freely.cycles}
         return [] if grown else [one for one in self.freely.near if one.policies in whole]
@@ -174,7 +174,7 @@ class Certified:
         if not self.freely.growing:
             return self._sentence(
                 "Undecided",
-                f"with steps of {sizes} some motion neither decays nor grows as far as can be told, so that "
+                f"with steps of {sizes} some motion neither decays nor grows as far as can be seen, so that "
                 "no sequence is proven to decay. A verdict on one step (--step) names that motion; hold or "
                 "damp it, if it should come to rest.",
             )
@@ -182,7 +182,7 @@ class Certified:
         if len(alone) == len(self.policies) and not self.memory:
             advice = (
                 "Each of them grows alone: take steps below the largest stable one, which a verdict on one "
-                "step (--step) tells, if there is one."
+                "step (--step) gives, if there is one."
             )
         else:
             advice = "Take a larger lift, or leave out sizes that grow."

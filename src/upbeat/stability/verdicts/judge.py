@@ -53,7 +53,7 @@ class Stability(Displayed):
     unlooked: str = ""
     """Why not, in words."""
     why: str = ""
-    """Why there is no matrix for this step, so that nothing can be told of it; nothing if there is one."""
+    """Why there is no matrix for this step, so that nothing is known of it; nothing if there is one."""
 
     @property
     def step(self) -> float:
@@ -203,13 +203,13 @@ def _check_scan(scan: object) -> None:
 
 
 def _unlooked(model: Induced, at: At) -> str:
-    """Why other steps are not looked at unless somebody asks; nothing if they are."""
+    """Why other steps are not looked at unless asked for; nothing if they are."""
     if model.unseen:
         return "of no step can be told more than that"
     if model.size > LARGE:
         return f"{model.size} entries make that slow; ask for it with scan"
     if not 1.0 / HUGE < model.step < HUGE:
-        return f"steps around {model.step:g} s are beyond what numbers can tell"
+        return f"steps around {model.step:g} s are beyond the precision of numbers"
     if not model.linear and at not in ("start", "rest"):
         return "every step would mean another run to that time; ask for it with scan"
     return ""
@@ -292,7 +292,7 @@ def _steps(
         wide = 10.0 if linear else 1.0
         if not 1.0 / HUGE < step < HUGE:
             raise InvalidInput(
-                f"steps around {step:g} s are beyond what numbers can tell: give both ends of scan"
+                f"steps around {step:g} s are beyond the precision of numbers: give both ends of scan"
             )
         low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
         with suppress(Spent):

@@ -172,7 +172,7 @@ class Isolated:
 
         try:
             model = pickle.dumps(self.model)
-        except Exception as error:  # whatever somebody's __reduce__ raises
+        except Exception as error:  # whatever a user's __reduce__ raises
             raise ModelError(_unsendable(name, self.model, error)) from error
         core = has_core()
         if self.restart and not core:
