@@ -163,7 +163,7 @@ def resume(
     out: str | Path | None = None,
     report: Report | None = None,
 ) -> Trace:
-    """Go on with a run that was killed, interrupted or failed, and return the trace of all of it.
+    """Go on with a run that has not finished, and return its whole trace.
 
     Result files are cut back to where they were when the checkpoint was made, and end as if nothing had
     happened. A run that was set up with Python code needs its `experiment` again: the same one, which is

@@ -426,7 +426,7 @@ def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
 @renamed
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one.
+    """x := x + damping·(g(x) - x): converges where the loop's gain is below one.
 
     It ends where the rest of the way, judged by what the last round has changed, is at most `tolerance`
     relative to every unknown.

@@ -26,7 +26,7 @@ many to go around."""
 @renamed
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """Repeat each step of `coupling` with inputs that run towards the values found in the round before.
+    """Repeat each step of `coupling` with inputs that interpolate to the values of the round before.
 
     The step stands when no input changes by more than `tolerance` from one round to the next, relative to the
     largest value it has had in this step, and those that are not real do not change at all. Where rounding is

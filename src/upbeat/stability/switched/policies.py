@@ -26,7 +26,7 @@ from upbeat.stability.switched.system import Policy, SwitchedSystem, shifts, spe
 
 @dataclass(frozen=True)
 class Certified:
-    """Policies, in which sequences of them every motion decays, and the proof of that.
+    """Sequences of policies in which every motion decays, and the proof.
 
     A policy is a step of some size, made by one of the step blocks of the program. `system` is the switched
     system: one matrix for each policy, or for each sequence of `memory` policies and the one that follows,

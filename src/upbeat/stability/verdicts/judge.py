@@ -38,7 +38,7 @@ LARGE = 250
 
 @dataclass(frozen=True)
 class Stability(Displayed):
-    """What can be said about one scenario under one master, for one size of communication steps.
+    """The verdict on one scenario under one master.
 
     `verdict` is "stable" (every motion decays), "unstable" (some motion grows) or "undecided". It holds
     everywhere if the scenario is proven to be `linear`; otherwise it is *local*, about small motions around

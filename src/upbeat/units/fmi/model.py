@@ -179,7 +179,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, init=False)
 class Fmu:
-    """A model in a file: an FMU of FMI 2.0 or 3.0, for co-simulation or model exchange.
+    """An FMU of FMI 2.0 or 3.0, for co-simulation or model exchange.
 
         pump = Fmu("pump.fmu", parameters={"k": 3.0})
 

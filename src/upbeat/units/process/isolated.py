@@ -26,7 +26,7 @@ KEEP_EVERY = 100
 
 @dataclass(frozen=True)
 class Isolated:
-    """A model whose units run in processes of their own: one that crashes or hangs ends the run, not Python.
+    """A model whose units run in processes of their own.
 
         Isolated(Ode(states={"x": "-x"}), deadline=2.0)
 
