@@ -230,7 +230,10 @@ class Master:
         calm = not scenario.eventful and scenario.stage is None
         if self.events is None or (self.events == "auto" and calm):
             late = beyond_tolerance(self.pace, self.coupled, scenario.closed())
-            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=late)
+            warnings = tuple(dict.fromkeys((*self.warnings, *late)))  # it may be settled already
+            return replace(
+                self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=warnings
+            )
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,
