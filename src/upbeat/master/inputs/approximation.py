@@ -538,8 +538,8 @@ class Hermite:
 
 @dataclass(frozen=True, slots=True)
 class Taylor:
-    """The latest value, continued with its derivatives; where the end is known, as `Hermite`. Needs outputs that
-    declare their `derivative`; an unknown one counts as 0."""
+    """The latest value, continued with its derivatives; where the end is known, as `Hermite`. Needs outputs
+    that declare their `derivative`; an unknown one counts as 0."""
 
     derivatives: int = 1
 
@@ -608,7 +608,7 @@ class Continuous:
 @dataclass(frozen=True, slots=True)
 class Smooth:
     """A cubic from where the last trajectory ended to where linear extrapolation would: no jumps, no kinks.
-    Where the end of the step is known, it is the parabola through both ends and the point before: no jumps."""
+    Where the end of the step is known, it is the parabola through both ends and the point before."""
 
     derivatives: ClassVar[int] = 0
 
