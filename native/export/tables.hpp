@@ -1,5 +1,5 @@
 // A scenario as Python has written it into the resources of an FMU (upbeat.generate.tables), read without trusting it; and
-// units made of it, as often as somebody begins.
+// units made of it, as often as one is made.
 #pragma once
 
 #include <memory>

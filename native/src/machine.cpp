@@ -21,7 +21,7 @@ Machine::Machine(std::shared_ptr<const ProgramTables> program, std::vector<upbea
 }
 
 Machine::~Machine() {
-  workers_.reset();  // nobody is in a unit when it is destroyed
+  workers_.reset();  // no thread is in a unit when it is destroyed
   for (const upbeat_unit& unit : units_) {
     if (unit.destroy) unit.destroy(unit.self);
   }

@@ -212,7 +212,7 @@ class Machine {
   std::vector<Kept> kept_;
   FiredLog fired_;
   std::function<bool(std::int32_t)> call_;
-  std::vector<Lane> lanes_;  // see `Workers`; the first is that of whoever calls
+  std::vector<Lane> lanes_;  // see `Workers`; the first is that of the caller
   Stop stop_;
   bool sharing_ = false;
   std::unique_ptr<Workers> workers_;  // where there is a block to share out

@@ -155,7 +155,7 @@ int RemoteUnit::restore(int slot) {
   return status ? status : remember(question);
 }
 
-// Whoever asks for the size will want the bytes next: they travel once.
+// After the size the bytes are asked for: they travel once.
 int RemoteUnit::pack(int slot, void* to, std::uint64_t* size) {
   if (packed_slot_ != slot) {
     Question question{Command::Pack};

@@ -118,7 +118,7 @@ def _guarded(options: argparse.Namespace) -> int:
         with exits.orderly(), exits.spoken():
             return _call(options)
     except BrokenPipeError:
-        console.hush("stdout")  # somebody closed our output (`| head`): that is no failure
+        console.hush("stdout")  # our output was closed (`| head`): that is no failure
         return Exit.OK
     except console.OutputLost as lost:
         console.hush("stdout")
@@ -162,7 +162,7 @@ def _call(options: argparse.Namespace) -> int:
         if os.environ.get(TRACEBACK):
             raise
         shown: Exception = Defect(error)
-        if isinstance(error, OSError) and error.filename is not None:  # about a file, whoever needed it
+        if isinstance(error, OSError) and error.filename is not None:  # about a file
             shown = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
         exits.report_error(shown, as_json=getattr(options, "json", False))
         return exit_for(shown) if isinstance(shown, FileProblem) else Exit.INTERNAL

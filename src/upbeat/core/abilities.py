@@ -226,7 +226,7 @@ class Indicators(Protocol):
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A model whose abilities are somebody else's word, which can be put to the test (see `doubt`)."""
+    """A model whose abilities are only declared, which can be put to the test (see `doubt`)."""
 
     def verify(self, ability: Ability) -> str | None:
         """Why a declared ability cannot be relied on, and what to type; None if it can. May take seconds."""
@@ -344,7 +344,7 @@ class KeepsNumbers(Protocol):
 @runtime_checkable
 class OpenTokens(Protocol):
     """A model whose units may save numbers and other plain values, instead of a handle to something that is
-    kept elsewhere: then whoever looks for their states finds them in the tokens."""
+    kept elsewhere: then their states are found in the tokens."""
 
     open_tokens: bool
 

@@ -702,7 +702,7 @@ class Run:
                 self._checkpoint_writer.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
-        doubts = self._doubts()  # while there is somebody to ask
+        doubts = self._doubts()  # while the machine is open
         self._ending = self._closing_data(doubts)
         for doubt in doubts:
             _log.warning("%s", doubt)
@@ -735,7 +735,7 @@ class Run:
         except Interrupted:
             raise
         except BaseException as error:
-            if self._ended == 0.0:  # else somebody has closed the run meanwhile, and that is how it ended
+            if self._ended == 0.0:  # else the run was closed meanwhile, and that is how it ended
                 self._outcome, self._failure = Outcome.FAILED, str(self._known(error))
                 self.close()
             known = self._known(error)

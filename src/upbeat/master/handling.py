@@ -762,7 +762,7 @@ def _stopping(closed: Scenario) -> set[str]:
 
 
 def _set_back(model: Model) -> bool:
-    """Whether a unit can be set back, put to the test where that is only somebody's word."""
+    """Whether a unit can be set back, put to the test where that is only declared."""
     return Ability.ROLLBACK in model.abilities and doubt(model, Ability.ROLLBACK) is None
 
 

@@ -164,7 +164,7 @@ class Master:
             wiring.note(late)
         for note in self.remarks(closed):
             wiring.note(note)
-        chosen = Hold() in self.ports.values()  # by somebody who knows why
+        chosen = Hold() in self.ports.values()  # on purpose
         if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         coupled = self.coupled.blocks(wiring)

@@ -1,6 +1,6 @@
 """The block diagram of a scenario: where its boxes and wires are, as data, and the picture made of them.
 
-`arrange` finds places and nothing else, so that whoever draws otherwise (the page of `upbeat studio`) starts
+`arrange` finds places and nothing else, so that other drawings (the page of `upbeat studio`) starts
 from the same data; `svg` draws them.
 """
 
@@ -810,7 +810,7 @@ def _wire(
 
 
 # ----------------------------------------------------------------------------------------------------
-# Places that somebody has chosen. Boxes are where they were put, so that there are no columns and channels:
+# Places that a user has chosen. Boxes are where they were put, so that there are no columns and channels:
 # each wire takes the best of some ways with two or four turns, clear of boxes and of the wires before it.
 
 _STUB = 14.0

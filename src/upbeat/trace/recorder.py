@@ -496,7 +496,7 @@ class Recorder:
     def save_rows(self, more: Cells | None = None) -> None:
         """From another thread, while nothing comes: hand the rows so far, and `more`, to a sink that streams.
 
-        The events wait for whoever collects them. What goes wrong is raised by the next `flush`.
+        The events wait until they are collected. What goes wrong is raised by the next `flush`.
         """
         with self._guard:
             try:

@@ -303,7 +303,7 @@ class NativeUnit:
         return NativeUnit(with_starts(self.ports, values), dict(self.functions), threads=self.threads)
 
     def create(self, name: str, start: float) -> int:
-        """Make one unit and return its `self` pointer. Whoever calls this calls `destroy` in the end."""
+        """Make one unit and return its `self` pointer. The caller calls `destroy` in the end."""
         kinds = [p.kind for p in self.ports if p.causality is Causality.PARAMETER for _ in range(p.cells)]
         cells = (Cell * max(1, len(kinds)))()
         for cell, kind, value in zip(cells, kinds, self.parameters, strict=False):

@@ -253,7 +253,7 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
             paths[new] = f"{unit}.{path_of(flat.scenario, name)}"
         assert isinstance(flat.master.coupled, Adapting)
         places[unit] = flat.master.coupled.renamed(called)
-        for output in flat.scenario.outputs:  # those that somebody has added, to count events and the like
+        for output in flat.scenario.outputs:  # those that were added, to count events and the like
             ends = {
                 ".".join(end): Name(f"{called[end[0]]}.{end[1]}")
                 for end in output.sources

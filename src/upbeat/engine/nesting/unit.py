@@ -1,4 +1,4 @@
-"""One running nested scenario: a loop of its own that whoever runs the outer one drives as a unit.
+"""One running nested scenario: a loop of its own that the outer run drives as a unit.
 
 An input's trajectory reaches the inside as it is and is sampled there at the inner communication points, and
 setting it back sets all inner units and registers back.
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 
 
 class NestedUnit:
-    """One run of a nested scenario, driven by whoever runs the outer one."""
+    """One run of a nested scenario, driven by the outer run."""
 
     instants = True
     """Whether what happens inside at an instant happens by itself."""

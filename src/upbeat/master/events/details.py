@@ -212,7 +212,7 @@ class EventDetailsWriter:
         """The rate of a condition at both ends of the step, as far as outputs that are read anyway say it."""
         try:
             found = rate(z, self._wiring.ports, "a condition")
-        except MasterError:  # somebody does not say what its derivative is
+        except MasterError:  # a derivative is not declared
             return None
         return self._ends(found) if names(found) <= self._wiring.names.keys() else None
 

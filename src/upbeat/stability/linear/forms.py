@@ -581,7 +581,7 @@ class Neighbour(Interpreter):
 
 
 class Driven:
-    """A nested scenario as a unit of a neighbour: it is where whoever drives it has left it."""
+    """A nested scenario as a unit of a neighbour: it is where its driver has left it."""
 
     def __init__(self, model: Nested, start: float) -> None:
         inside = model.running
@@ -648,7 +648,7 @@ class Forms(Interpreter):
         self._active = False
         self._around = around
         self.allowance: Allowance = Allowance(WORK) if around is None else around.allowance
-        """What one look may still take; whoever looks renews it."""
+        """What one look may still take; it is renewed for each look."""
         self.rows: dict[int, Row] = {}
         self.trajectories: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""

@@ -318,7 +318,7 @@ class Held:
 
 
 def table_holds(made: Experiment, pace: Monitored, *, at: At = "start", seconds: float = 60.0) -> Held:
-    """Whether every sequence that a monitor lets through dies out, whoever wrote its table."""
+    """Whether every sequence that a monitor lets through dies out, from wherever its table is."""
     policies = tuple(map(Policy, pace.named, pace.steps))
     with Inducing(made, blocks=tuple(dict.fromkeys(pace.named)), sizes=pace.steps) as inducing:
         memory, matrices, linear, notes = windows(inducing, policies, at)

@@ -84,7 +84,7 @@ class CsvEvents:
 
     @property
     def file(self) -> Appender:
-        """The file itself, for whoever goes on with it."""
+        """The file itself, to go on with."""
         return self._file
 
 

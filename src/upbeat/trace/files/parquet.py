@@ -183,7 +183,7 @@ def is_ours(path: Path) -> bool:
 class ParquetSink:
     """Streams to a journal; `close` turns it into Parquet, a row group at a time, and removes it.
 
-    Whoever has locked the journal owns both files.
+    The owner of the lock on the journal owns both files.
     """
 
     streams = True
