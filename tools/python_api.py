@@ -50,12 +50,17 @@ SECTIONS: dict[str, tuple[str, str]] = {
         "[Couplings](couplings.md) and [paces](settings.md#pace) say what the settings mean.",
         "Master Simultaneous Jacobi GaussSeidel Iterated Constrained MultiRate Negotiated Refined "
         "Interruptible Variants Variant Newton Anderson FixedPoint Fixed EventDriven ErrorControl "
-        "LookAhead Revised Pattern Monitored Hold Linear Polynomial Hermite Continuous Smooth",
+        "LookAhead Revised Pattern Monitored Hold Linear Polynomial Hermite Taylor Continuous Smooth Nepce",
     ),
     "Results": (
         "",
         "Trace EventLog Occurrence EventKind Lateness Outcome read summary plot write_report "
-        "explain trust Trust discover Discovery plot_discovery",
+        "explain trust Trust recommend_step StepAdvice plot_steps discover Discovery plot_discovery "
+        "Property robustness Robustness",
+    ),
+    "Studies and hints": (
+        "",
+        "Study Results Hint read_hints configure Configuration",
     ),
     "Stability": (
         "",
@@ -122,7 +127,7 @@ def members(name: str, thing: Any) -> str:
     return ", ".join(f"`.{one}`" for one in MEMBERS.get(name, "").split())
 
 
-LONGEST = 72
+LONGEST = 60
 """Characters of the parameters that are shown; `help` has them all."""
 MEMBERS = {
     "Experiment": "plan structures run with_ with_values monolithic",

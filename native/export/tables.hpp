@@ -1,5 +1,5 @@
 // A scenario as Python has written it into the resources of an FMU (upbeat.generate.tables), read without trusting it; and
-// units made of it, as often as somebody begins.
+// units made of it, as often as one is made.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct FmuLibrary {
 
 // An FMU inside: where it lies, what it is told, and the unit of it.
 struct FmuSource {
-  struct Given {  // a start value that somebody gave before the export
+  struct Given {  // a start value given before the export
     bool structural = false;
     fmi::Variable variable;
     std::vector<Cell> cells;

@@ -1,6 +1,6 @@
 // What the C++ library that is linked into FMUs keeps for the day when memory is short (72 kB), given back when a
 // host unloads the FMU: without that, every life of an FMU would cost the host so much. Only for a library that is
-// linked statically, and so is nobody else's.
+// linked statically, and so is no other's.
 #include <cstddef>
 
 #ifdef __GLIBCXX__

@@ -9,8 +9,8 @@
 // at once. So is a tunable parameter, which the FMU alone remembers.
 //
 // Derivatives of outputs: FMI lets them be asked for after a step only, neither while the FMU is initialized nor in event
-// mode. Those that somebody has asked for are read at the end of every step and kept; until the first one, and after an
-// event until the next one, nobody knows them, and they are NaN.
+// mode. Those that were asked for are read at the end of every step and kept; until the first one, and after an
+// event until the next one, they are unknown: NaN.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -494,7 +494,7 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
     return 1;
   }
 
-  // The FMU is reset and initialized as it was at first, and the unit made anew around it, in its place.
+  // The FMU is reset and initialized as it was at first, and the unit made again around it, in its place.
   int reset(double start, const double* values) {
     states_.drop_all();
     if (!fmu_.reset()) return refused();
@@ -619,7 +619,7 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
     return std::all_of(rates_.begin(), rates_.end(), [this](int rate) { return look_at(port(rate)); });
   }
 
-  // -- derivatives of outputs: read at the end of every step, as soon as somebody has asked for them ----------------
+  // -- derivatives of outputs: read at the end of every step, as soon as they were asked for ----------------
 
   bool wants(int number) {
     if (std::find(rates_.begin(), rates_.end(), number) != rates_.end()) return true;
@@ -657,7 +657,7 @@ class CoSimulation final : public Face, private Hot<F>, private Memory {
   MovingInputs<F> moving_;
   double start_;
   Slopes<F> slopes_;
-  std::vector<int> rates_;  // the derivatives that somebody has asked for
+  std::vector<int> rates_;  // the derivatives that were asked for
   double own_clock_ = 0.0;
   std::vector<typename F::Real> reals_;
   std::vector<double> column_;

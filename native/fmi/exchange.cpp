@@ -283,7 +283,7 @@ class ShownIndicators {
 
   bool has(int port) const { return first_ >= 0 && port >= first_; }
 
-  // The unit is not what it was when somebody looked last.
+  // The unit is not what it was at the last look.
   void forget() { current_ = followed_ = false; }
 
   // How often an indicator that a port shows is differentiated.
@@ -409,7 +409,7 @@ class Exchange final : public Face, private System, private Dynamics, private Wa
     if (!shown_.has(number)) return fmu_.get(port(number), to) ? 0 : refused();
     if (!shown_.look(fmu_)) return refused();
     if (shown_.order(number) > 0 && !fmu_.over()) {
-      // Only in continuous time can be tried what would be. As long as something waits to be handled, nobody keeps it.
+      // Only in continuous time can be tried what would be. As long as something waits to be handled, it is not kept.
       if (own_.pending || ticking_.heard()) {
         to->r = 0.0;
         return 0;

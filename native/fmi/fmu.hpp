@@ -135,7 +135,7 @@ struct Experiment {
   double tolerance = 0.0;
 };
 
-// A start value that somebody gave.
+// A given start value.
 struct Given {
   Variable variable;
   std::vector<Cell> cells;

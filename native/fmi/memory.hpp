@@ -30,7 +30,7 @@ struct Port : Variable {
     Followed,  // … and its polynomial, too:        [number of coefficients, origin, coefficients]
     Clocked,   // waits for one of its clocks:      the same, of one coefficient
     Discrete,  // leads to event mode:              [whether it has been given, cells]
-    Heard,     // a clock that somebody else ticks: [whether it has been set]
+    Heard,     // a clock that is ticked from outside: [whether it has been set]
     Sent,      // an output clock:                  [whether it is being sent]
     Seen,      // an output with a clock:           [cells as they were at the last tick]; or a derivative
     Counted,   // what has happened inside, among the first cells
@@ -69,7 +69,7 @@ class Memory {
 
   void keep(const Port& input, const Cell* coefficients, int count);  // what it does from now on; count 0: nothing
 
-  void forget_rates();  // nobody knows the derivatives of outputs: NaN
+  void forget_rates();  // derivatives of outputs are unknown: NaN
 
   // The pool that texts are numbers of from now on; cells like these that others keep are to be translated.
   void use(Strings& strings);

@@ -34,7 +34,7 @@ class OtherSolver {
   virtual ~OtherSolver() = default;
 
   // From `t` to `to` > t, or as far as an event; `x` and `z` are the states and the indicators, before and after. False:
-  // it could not, and whoever made it knows why.
+  // it could not, and its maker knows why.
   virtual bool advance(double t, double to, std::vector<double>& x, std::vector<double>& z, double* reached, bool* stopped) = 0;
   // How large the states usually are.
   virtual void scale(const std::vector<double>& nominals) = 0;
@@ -86,7 +86,7 @@ struct ExchangeTables : FmuTables {
   SolverTables solver;
   std::shared_ptr<OtherSolver> other;  // in its place
   // The number of the first port that shows an indicator: each has two, one that falls where it does and one where it
-  // rises; then come, if the usual step is known, the first and the second derivatives of all these. -1: nobody looks.
+  // rises; then come, if the usual step is known, the first and the second derivatives of all these. -1: not looked at.
   std::int32_t shown = -1;
 };
 

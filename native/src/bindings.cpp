@@ -91,7 +91,7 @@ void on_interrupt(int number) {
   if (next != SIG_DFL && next != SIG_IGN) next(number);
 }
 
-// Begins or ends to notice Ctrl-C at once. Between the two nobody else may change its handler.
+// Begins or ends to notice Ctrl-C at once. Between the two no other code may change its handler.
 void notice_interrupts(bool on) {
   Stop::interrupted = false;
 #ifdef _WIN32
@@ -103,7 +103,7 @@ void notice_interrupts(bool on) {
 #else
   if (on) {
     sigaction(SIGINT, nullptr, &python_handler);
-    if ((python_handler.sa_flags & SA_SIGINFO) != 0) return;  // somebody else's, who is left alone
+    if ((python_handler.sa_flags & SA_SIGINFO) != 0) return;  // another's, which is left alone
     struct sigaction ours = python_handler;
     ours.sa_handler = on_interrupt;
     sigaction(SIGINT, &ours, nullptr);

@@ -225,7 +225,7 @@ int Callback::restore(int slot) noexcept {
   return nb::steal(PyObject_CallOneArg(restore_.ptr(), token.ptr())).is_valid() ? 0 : failed();
 }
 
-// Whoever asks for the size will want the bytes next: they are made once.
+// After the size the bytes are asked for: they are made once.
 int Callback::pack(int slot, void* to, std::uint64_t* size) noexcept {
   if (asked_slot_ != slot) {
     const nb::object& token = tokens_[static_cast<std::size_t>(slot)];

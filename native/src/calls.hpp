@@ -1,6 +1,6 @@
 // The functions of unit.h for a unit that is a C++ object: each calls the member of its name.
 //
-// Members of a class template are only made where somebody uses them, so a unit needs to have only those
+// Members of a class template are only made where they are used, so a unit needs to have only those
 // calls that it puts into its table.
 #pragma once
 

@@ -67,7 +67,7 @@ void Conversation::hurry(double deadline) { deadline_ = std::min(deadline_, dead
 bool Conversation::alive() const {
   if (link_.process <= 0) return true;  // a thread of this very process
   siginfo_t info{};
-  // Without taking notice of its end: that is left to whoever started it.
+  // Without taking notice of its end: that is left to its parent.
   if (waitid(P_PID, static_cast<id_t>(link_.process), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno == EINTR;
   return info.si_pid == 0;
 }

@@ -56,7 +56,7 @@ class Conversation {
   bool given_up() const { return given_up_; }  // over because the user has lost patience
   const std::string& why() const { return why_; }
 
-  // Whoever answers is not to be trusted any more: its process is ended. Gives false.
+  // The process is not to be trusted any more: its process is ended. Gives false.
   bool end(const std::string& why);
   // With another process.
   void restart(Link link);

@@ -64,7 +64,7 @@ Shares in_turns() {
   return shares;
 }
 
-// What the threads share: whoever waits for another core wants to know what that has found.
+// What the threads share: a core that waits for another wants to know what that has found.
 struct Table {
   Cores cores;
   alignas(line) double number = 0.0;

@@ -36,11 +36,11 @@ enum class Fault : std::int32_t {
   BadStep = 8,     // the pace asked for a step to `until`, which is not between `time` and `value`; if it
                    // is no number, the pace gave up for the reason in its cells
   Rejected = 9,    // the pace sent a step back too often, last for the reason in its cells
-  Stopped = 10,    // somebody asked a nested machine to stop
+  Stopped = 10,    // a nested machine was asked to stop
   BadBytes = 11,   // these bytes are not a state of this machine
   Called = 13,     // a function of the host failed
   Chattering = 12,  // too many steps ended at events, one every `value` seconds; `message` has the latest, one a line:
-                    // ' and the number of the pace's reason for landing on an event, # and the number of a unit that stopped, -: somebody
+                    // ' and the number of the pace's reason for ending at an event, # and the number of a unit that stopped, -: somebody
                     // stopped; then ! and the number of an event that has happened
 };
 

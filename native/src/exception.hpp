@@ -1,4 +1,4 @@
-// What a C++ exception says that came out of somebody else's code.
+// What a C++ exception says that came out of foreign code.
 #pragma once
 
 #include <cstdlib>

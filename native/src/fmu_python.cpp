@@ -54,7 +54,7 @@ void hear(std::intptr_t id, const char* instance, int status, const char* catego
   PyGILState_Release(held);
 }
 
-// Called with (id, instance, status, category, message), texts as bytes; None: nobody listens. Gives who did so far.
+// Called with (id, instance, status, category, message), texts as bytes; None: no listener. Gives the former one.
 nb::object set_log_sink(nb::object sink) {
   PyObject* const before = listener;
   listener = sink.is_none() ? nullptr : sink.release().ptr();
@@ -656,7 +656,7 @@ void bind_fmus(nb::module_& module) {
   module.def("nominal", &fmi::nominal, "t"_a, "to"_a, "grid"_a);
   module.def("fmi2_logger_address", [] { return reinterpret_cast<std::uintptr_t>(&upbeat_fmi2_log); });
   module.def("set_fmi2_log_sink", &set_log_sink, "sink"_a.none());
-  // At the end nobody listens any more: a sink may need modules that are gone by then.
+  // At the end there is no listener any more: a sink may need modules that are gone by then.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { set_log_sink(nb::none()); }));
 }
 

@@ -7,7 +7,7 @@
 
 namespace upbeat {
 
-// Somebody else is in the machine: another thread, or the very unit that asks.
+// The machine is in use: by another thread, or the very unit that asks.
 struct Busy : std::runtime_error {
   Busy() : std::runtime_error("this machine is at work for another caller; wait until it has come back") {}
 };
@@ -250,7 +250,7 @@ class Host {
     visit.machine().stop_flag().interruptible = on;
   }
 
-  // Lets go of the units, and then calls `then`: at once, or as soon as whoever is in the machine leaves it.
+  // Lets go of the units, and then calls `then`: at once, or as soon as the machine is free.
   void close(nb::object then) {
     if (!machine_ || closing_.exchange(true)) return;
     then_ = std::move(then);

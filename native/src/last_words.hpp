@@ -6,7 +6,7 @@
 namespace upbeat {
 
 // From now on, signals that end a process because of a fault are announced with `before`, their number and `after`;
-// then they do what they always did. Not where somebody handles them already.
+// then they do what they always did. Not where they are handled already.
 void announce_faults(const std::string& before, const std::string& after);
 
 // As it was.

@@ -36,7 +36,7 @@ class StepLog {
   }
 
   // Everything since the last call, valid until the next `append`. A run that goes on is handed over in
-  // pieces, and yet compared as a whole: how often somebody drains must not show in the log.
+  // pieces, and yet compared as a whole: how often it is drained must not show in the log.
   const std::vector<StepRun>& drain() {
     hand_over();
     drained_ = true;

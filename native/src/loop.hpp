@@ -18,7 +18,7 @@ enum class Status : std::int32_t {
   Full = 1,       // the recorder or the log: drain both and go on
   Paused = 2,     // enough steps or enough time for now: go on when you like
   Failed = 3,     // see the machine's error
-  Stopped = 4,    // somebody asked the machine to stop
+  Stopped = 4,    // the machine was asked to stop
   Abandoned = 5,  // the same in the middle of a step, of which nothing is left to go on from
 };
 
@@ -79,7 +79,7 @@ bool begin(Machine& machine, Memory& memory, Recorder* recorder,
 Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog* log, double limit, double budget,
            std::int64_t max_steps, double pause = std::numeric_limits<double>::infinity());
 
-// What somebody outside sees of a machine, as it was before something happened at the present time; and who is told of
+// What is seen of a machine from outside, as it was before something happened at the present time; and who is told of
 // events.
 struct Before {
   std::vector<std::int32_t> cells;

@@ -21,7 +21,7 @@ Machine::Machine(std::shared_ptr<const ProgramTables> program, std::vector<upbea
 }
 
 Machine::~Machine() {
-  workers_.reset();  // nobody is in a unit when it is destroyed
+  workers_.reset();  // no thread is in a unit when it is destroyed
   for (const upbeat_unit& unit : units_) {
     if (unit.destroy) unit.destroy(unit.self);
   }
@@ -278,7 +278,7 @@ const Trial* Machine::tried(std::size_t block) const {
   return &trials_[block];
 }
 
-// By several cores, by one if that is quicker, or in turns as long as nobody knows.
+// By several cores, by one if that is quicker, or in turns as long as that is unknown.
 bool Machine::share(std::int32_t block) {
   const auto number = static_cast<std::size_t>(block);
   const auto made = [&](bool several) {

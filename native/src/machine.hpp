@@ -28,7 +28,7 @@ struct Fired {
 };
 
 // The events that fired and have not been taken away yet, with their values: those of each event lie in a row of
-// cells. Where it begins is kept beside the entries, of which every step asks how many there are.
+// cells. Where it begins is kept next to the entries, of which every step asks how many there are.
 class FiredLog {
  public:
   FiredLog() {
@@ -212,7 +212,7 @@ class Machine {
   std::vector<Kept> kept_;
   FiredLog fired_;
   std::function<bool(std::int32_t)> call_;
-  std::vector<Lane> lanes_;  // see `Workers`; the first is that of whoever calls
+  std::vector<Lane> lanes_;  // see `Workers`; the first is that of the caller
   Stop stop_;
   bool sharing_ = false;
   std::unique_ptr<Workers> workers_;  // where there is a block to share out

@@ -63,7 +63,7 @@ bool Nested::begin() {
   const ProgramTables& program = machine_->tables();
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
-  const double unknown = std::numeric_limits<double>::infinity();  // how long the run is, nobody knows here
+  const double unknown = std::numeric_limits<double>::infinity();  // the length of the run is unknown here
   if (!machine_->begin_units() || !upbeat::begin(*machine_, memory_, nullptr, unknown)) return false;
   machine_->fired().cut(0);
   return true;

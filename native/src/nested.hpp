@@ -1,4 +1,4 @@
-// A scenario as a unit: a machine and a loop of its own, driven by whoever runs the one around it. The twin of
+// A scenario as a unit: a machine and a loop of its own, driven by the run of the one around it. The twin of
 // NestedUnit in upbeat.engine.nesting.model, bit for bit.
 #pragma once
 
@@ -41,7 +41,7 @@ class Nested {
   int advance(double, double to, bool early, double* reached) { return advance(to, early, reached, nullptr); }
   int advance(double to, bool early, double* reached, Before* before);
   int due(double* time);
-  // After `set`: everybody inside sees the new course. False: see `failure`.
+  // After `set`: everybody inside sees the new trajectory. False: see `failure`.
   bool refresh();
   int save(int slot);
   int restore(int slot);
@@ -73,7 +73,7 @@ class Nested {
   Memory memory_;
   NestedTables tables_;
   double start_;
-  bool stale_ = false;  // an input was set, and nobody inside has seen it yet
+  bool stale_ = false;  // an input was set, and not seen inside yet
   std::vector<Snapshot> kept_;
   Strings* strings_;
   std::string foreign_;  // why bytes were refused by the nested unit itself

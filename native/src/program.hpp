@@ -12,7 +12,7 @@
 
 namespace upbeat {
 
-// One row of the code table is {op, operands...}; the operands of each op are listed beside it.
+// One row of the code table is {op, operands...}; the operands of each op are listed next to it.
 // "at" is a position in `operands`, "target" a row of the code table.
 enum class Op : std::int32_t {
   End = 0,      // -

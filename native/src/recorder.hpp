@@ -67,7 +67,7 @@ class Recorder {
     left_out_ = !due && !last && count == 1;
     if (left_out_) return;
     to_ = to;
-    used_.set(used_.get() + count);  // after the rows: whoever sees the number sees the rows
+    used_.set(used_.get() + count);  // after the rows: who sees the number sees the rows
   }
 
   // For how many more offers there is room.

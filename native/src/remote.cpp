@@ -56,7 +56,7 @@ int RemoteUnit::call(const Question& question) {
   return status;
 }
 
-// An answer that is none is the end: nobody knows what the unit will do next.
+// An answer that is none is the end: what the unit will do next is unknown.
 int RemoteUnit::nonsense(const std::string& what) {
   talk_.end("its process gave " + what);
   return fail(talk_.why());
@@ -155,7 +155,7 @@ int RemoteUnit::restore(int slot) {
   return status ? status : remember(question);
 }
 
-// Whoever asks for the size will want the bytes next: they travel once.
+// After the size the bytes are asked for: they travel once.
 int RemoteUnit::pack(int slot, void* to, std::uint64_t* size) {
   if (packed_slot_ != slot) {
     Question question{Command::Pack};

@@ -16,7 +16,7 @@
 
 namespace upbeat {
 
-// What only the host can do, also when nobody waits.
+// What only the host can do, also when no call waits.
 struct RemoteHooks : ConversationHooks {
   // Starts another process in its place, for the reason given; no shared page if that failed, which it then says.
   std::function<Link(std::string& why)> renewed;

@@ -111,7 +111,7 @@ void cut(int output) {
   if (write(output, words, sizeof words - 1) < 0) return;
 }
 
-// Whether the other end of a pipe is closed; or the parent gone, if somebody has closed this end.
+// Whether the other end of a pipe is closed; or the parent gone, if this end was closed.
 bool over(int pipe, pid_t parent) {
   pollfd looked{pipe, POLLIN, 0};
   if (poll(&looked, 1, 250) <= 0) return false;

@@ -20,7 +20,7 @@ class Server {
 
   RemoteUnit::Offered calls() const;
 
-  // Until something is asked, however long that takes; false if there is nobody left who could.
+  // Until something is asked, however long that takes; false if there is no client left.
   bool wait(const std::atomic<bool>& abandoned);
   // Carries it out; false if it was the end.
   bool answer();

@@ -49,7 +49,7 @@ struct alignas(64) SharedPage {
   // For how many microseconds the server should look before it sleeps. It reads this when it begins to wait, which
   // may be while the client already writes its next question: either value will do.
   std::atomic<std::uint32_t> looking;
-  // The number of the question. An answer carries its complement: what does not was written by somebody else.
+  // The number of the question. An answer carries its complement: what does not was written by another.
   std::uint32_t serial;
 
   // What an answer says besides its payload. The server's process may write here at any time, whatever it has
@@ -76,7 +76,7 @@ std::shared_ptr<SharedPage> mapped(int file, std::uint64_t size);
 // How many cores this process may use now: not all that there are, if it is pinned to some.
 unsigned usable_cores();
 
-// Sleeps until somebody wakes those who sleep on `word`, or it is no longer `seen`, or this long.
+// Sleeps until those are woken who sleep on `word`, or it is no longer `seen`, or this long.
 void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono::nanoseconds limit);
 void wake(std::atomic<std::uint32_t>& word);
 

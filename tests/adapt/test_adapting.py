@@ -170,7 +170,7 @@ def test_inputs_interpolated_over_micro_steps() -> None:
     assert trace["m.y"][-1] == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_course_over_the_step() -> None:
+def test_a_trajectory_over_the_step() -> None:
     """With a rate the unit integrates the straight line itself: exact for a ramp."""
     summing = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
     line = Adaptation(
@@ -203,7 +203,7 @@ def test_successive_substitution() -> None:
 
 
 def test_a_crossing_is_located_by_discarding() -> None:
-    """u = t² on a course that is interpolated: the crossing of the parabola's chord, and exact for a line."""
+    """u = t² on an interpolated trajectory: the crossing of the parabola's chord, and exact for a line."""
     ramp = up.Ode({"z": "1"}, outputs=["z"])
     model = up.adapted(crossing())
     assert up.Ability.EARLY_RETURN in model.abilities
@@ -344,7 +344,7 @@ def test_what_is_wrong_is_said() -> None:
 
 @pytest.mark.parametrize("inputs", [up.Hold(), up.Linear(), up.Hermite()], ids=str)
 def test_what_is_merged_means_the_same(inputs: Any) -> None:
-    """Arithmetic is part of the connections, whatever the courses; what stays inside follows their chords."""
+    """Arithmetic is part of the connections, whatever the trajectories; the rest follows their chords."""
     two = up.adapted(passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}))
     three = up.adapted(passing({"v": two}, {"u": "v.u"}, {"y": "v.y"}))
     bare = ran(in_loop(lag(), y="x"), "native", inputs=inputs)

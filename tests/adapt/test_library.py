@@ -465,7 +465,7 @@ def test_units_inside_stay_in_processes_of_their_own() -> None:
     assert changed.run()["m.y"].tolist() == here["m.y"].tolist()
 
 
-def test_inputs_of_one_formula_with_different_courses() -> None:
+def test_inputs_of_one_formula_with_different_trajectories() -> None:
     wave = up.Function(outputs={"a": "time*time", "b": "sin(9*time)"})
     sums = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])
     scenario = up.Scenario({"s": wave, "m": up.adapted(sums, "u = a - b")}, {"m.a": "s.a", "m.b": "s.b"})

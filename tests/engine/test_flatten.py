@@ -357,9 +357,8 @@ def test_what_is_inside_a_gauss_seidel_nest_stays_nested(engine: str) -> None:
     how: Any = {"pace": H, "until": 1.0, "engine": engine}
     notes = up.experiment(outer, **how).plan.nested
     assert [note.flattened for note in notes] == [True, False]
-    assert "box: flattened, its units run one after the other, beside the others: box.in, box.p" in str(
-        notes[0]
-    )
+    run = "its units run one after the other, in parallel with the others: box.in, box.p"
+    assert f"box: flattened, {run}" in str(notes[0])
     assert "the coupling around it is GaussSeidel" in notes[1].why
     flat, kept = up.simulate(outer, **how), up.simulate(outer, flatten=False, **how)
     np.testing.assert_array_equal(flat["box.x"], kept["box.x"])

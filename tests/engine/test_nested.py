@@ -84,7 +84,7 @@ def test_the_inside_has_a_rate_of_its_own(engine: str) -> None:
     np.testing.assert_allclose(nested["x"], fine["x"], rtol=1e-12, atol=1e-14)
 
 
-def test_courses_reach_the_inside(engine: str) -> None:
+def test_trajectories_reach_the_inside(engine: str) -> None:
     """A linear input is sampled by the inner master at its own points: the inner sum sees the ramp."""
     inside = up.Scenario(
         units={"sum": up.Ode(states={"x": "u"}, inputs=["u"], solver=up.Euler())},

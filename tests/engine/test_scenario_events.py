@@ -298,7 +298,7 @@ def test_every_coupling(engine: str, coupling: Any) -> None:
     assert trace["right.x"][-1] == 2.0
 
 
-def test_courses_of_inputs_do_not_need_the_derivatives_of_what_is_watched(engine: str) -> None:
+def test_trajectories_of_inputs_do_not_need_the_derivatives_of_what_is_watched(engine: str) -> None:
     scenario = up.Scenario(
         {"left": point(0, 1), "right": point(1, -1, inputs=["u"])},
         {"right.u": "left.x"},

@@ -104,7 +104,7 @@ def test_hermite_takes_derivatives_from_equations(engine: str) -> None:
 
 
 def test_continuous_inputs_never_jump(engine: str) -> None:
-    """From where the last course ended to the latest value: the area is h·(u[n-1] + u[n])/2."""
+    """From where the last trajectory ended to the latest value: the area is h·(u[n-1] + u[n])/2."""
     u = np.cos(T)
     found = integral(engine, "cos(time)", up.Continuous())
     expected = H * np.concatenate([[u[0]], (u[:-2] + u[1:-1]) / 2])
@@ -132,7 +132,7 @@ def probe(seen: list[tuple[float, list[float]]]) -> up.PythonUnit:
 
 
 def trajectories(engine: str, inputs: object) -> list[tuple[float, list[float]]]:
-    """The length and the coefficients of the course that an input was handed in each step."""
+    """The length and the coefficients of the trajectory that an input was handed in each step."""
     seen: list[tuple[float, list[float]]] = []
     source = up.Function(outputs={"y": "sin(time)"})
     scenario = up.Scenario(units={"s": probe(seen), "source": source}, connections={"s.u": "source.y"})
@@ -141,7 +141,7 @@ def trajectories(engine: str, inputs: object) -> list[tuple[float, list[float]]]
 
 
 @pytest.mark.parametrize(("inputs", "smoothness"), [(up.Continuous(), 1), (up.Smooth(), 2)])
-def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smoothness: int) -> None:
+def test_trajectories_join_without_jumps_or_kinks(engine: str, inputs: object, smoothness: int) -> None:
     found = trajectories(engine, inputs)
     assert len(found) == N
     for (length, before), (_, after) in pairwise(found):
@@ -150,7 +150,7 @@ def test_courses_join_without_jumps_or_kinks(engine: str, inputs: object, smooth
             assert left.deriv(k)(length) == pytest.approx(right.deriv(k)(0.0), abs=1e-12)
 
 
-def test_smooth_courses_arrive_where_linear_extrapolation_would(engine: str) -> None:
+def test_smooth_trajectories_arrive_where_linear_extrapolation_would(engine: str) -> None:
     for k, (length, trajectory) in enumerate(trajectories(engine, up.Smooth())[1:], 1):
         expected = 2 * np.sin(k * H) - np.sin((k - 1) * H)
         assert np.polynomial.Polynomial(trajectory)(length) == pytest.approx(expected, abs=1e-12)
@@ -242,7 +242,7 @@ class Restarting:
     ids=str,
 )
 def test_a_restarted_history_is_as_good_as_none(engine: str, inputs: object, coupling: object) -> None:
-    """After a jump and a restart, the courses are those of a run that begins there."""
+    """After a jump and a restart, the trajectories are those of a run that begins there."""
     source = up.Function(
         inputs=["k"],
         outputs={
@@ -275,7 +275,7 @@ def test_a_restarted_history_is_as_good_as_none(engine: str, inputs: object, cou
         assert trajectory == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_smooth_course_starts_level_after_a_restart(engine: str) -> None:
+def test_a_smooth_trajectory_starts_level_after_a_restart(engine: str) -> None:
     """Nothing is known of the slope, so the value is held: the coefficients are 5, 0, 0, 0."""
     seen: list[tuple[float, list[float]]] = []
     source = up.Function(inputs=["k"], outputs={"y": "k + time"})

@@ -391,7 +391,7 @@ def test_jumps_inside_that_it_does_not_go_back_to_are_a_warning(settings: Any) -
         trace = up.simulate(scenario, coupling=coupling, **how)
         true = np.where(trace.time < 3.1, 0.0, 1 - np.exp(3.1 - trace.time))
         errors.append(np.abs(trace["other.y"] - true).max())
-        said.append("those that follow leap hear of events inside up to a step late" in up.summary(trace))
+        said.append("those that follow leap get events from inside up to a step late" in up.summary(trace))
     assert said == [True, False]
     assert errors[1] < 0.05 * errors[0]
     alone = up.simulate(up.Scenario({"leap": leap, "other": other}, {"other.u": 0.0}), **how)
@@ -454,7 +454,7 @@ def test_what_is_not_watched_is_said() -> None:
 
 @pytest.mark.parametrize("inputs", [up.Smooth(), up.Linear()], ids=str)
 def test_steps_may_become_much_shorter_at_an_event(inputs: object, engine: str) -> None:
-    """A kick: the course of a smooth input begins anew, and steps as short as the tolerance asks for are no
+    """The trajectory of a smooth input begins again, and steps as short as the tolerance asks for are no
     exceptions among the longer ones before it. It went straight on, off by what no step could make good."""
     equations = {"x": "v", "v": "-2*x - 0.2*v + 0.5*u"}
     kicked: Any = {

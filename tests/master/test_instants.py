@@ -373,7 +373,7 @@ def test_known_events_inside_a_nest_bound_the_steps_outside(engine: Any, flatten
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_events_close_to_each_other_do_not_spoil_courses(engine: Any) -> None:
+def test_events_close_to_each_other_do_not_spoil_trajectories(engine: Any) -> None:
     wave = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0, "v": 0.0}, solver=up.RK4(steps=4))
     total = up.Ode({"y": "u"}, inputs={"u": 0.0}, outputs=["y"])
     for apart in (2e-16, 1e-11, 1e-7):

@@ -119,7 +119,7 @@ def test_it_lands_on_a_ball_that_falls(engine: str, method: Any) -> None:
     assert happened(trace)[0][1] >= first
     hit = happened(trace)[0][1]
     after = trace.time[np.searchsorted(trace.time, hit, side="right")] - hit
-    assert after == pytest.approx(0.1)  # half a step, for the courses of inputs begin anew
+    assert after == pytest.approx(0.1)  # half a step, for the trajectories of inputs begin again
 
 
 def test_it_begins_with_a_shorter_step_also_where_no_rates_are_known(engine: str) -> None:

@@ -184,7 +184,7 @@ class Fickle(Halving):
 
 
 class Integrator:
-    """x' = u in closed form, in steps of at most 0.03. Notes the courses it was given and how far it went."""
+    """x' = u in closed form, in steps of at most 0.03. Notes its trajectories and how far it went."""
 
     seen: ClassVar[list[tuple[float, list[float]]]] = []
 
@@ -273,7 +273,9 @@ def test_negotiated_steps_are_jacobi_steps_of_the_agreed_lengths(
 
 
 @pytest.mark.parametrize(("inputs", "smoothness"), [(up.Continuous(), 1), (up.Smooth(), 2)])
-def test_courses_go_on_from_where_a_step_was_cut_short(engine: str, inputs: Any, smoothness: int) -> None:
+def test_trajectories_go_on_from_where_a_step_was_cut_short(
+    engine: str, inputs: Any, smoothness: int
+) -> None:
     Integrator.seen.clear()
     up.simulate(coupled(False), pace=0.1, until=1.0, coupling=up.Negotiated(), inputs=inputs, engine=engine)
     assert len(Integrator.seen) == 40

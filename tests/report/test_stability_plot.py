@@ -27,7 +27,7 @@ def test_each_verdict_has_a_colour_of_its_own() -> None:
     for rule, colour, words in (
         ("-x", GOOD, "decays"),
         ("x", BAD, "grows"),
-        ("0*x", DOUBT, "cannot be told"),
+        ("0*x", DOUBT, "too near to 1"),
     ):
         figure = drawn({"x": rule})
         assert marks(figure.axes[0]) == {words: (colour, 1)}
@@ -37,7 +37,7 @@ def test_each_verdict_has_a_colour_of_its_own() -> None:
 
 def test_a_free_motion_is_told_from_one_that_decays() -> None:
     figure = drawn({"x": "v", "v": "-v"})
-    assert marks(figure.axes[0]) == {"decays": (GOOD, 1), "cannot be told": (DOUBT, 1)}
+    assert marks(figure.axes[0]) == {"decays": (GOOD, 1), "too near to 1": (DOUBT, 1)}
     assert figure.axes[0].get_title(loc="left").endswith("undecided")
 
 

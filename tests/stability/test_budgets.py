@@ -74,7 +74,7 @@ def test_steps_of_any_size_have_a_verdict_or_a_reason(step: float) -> None:
     still = up.Scenario({"a": up.Ode({"x": "-1e-9*x"}, outputs=["x"], start={"x": 0.0}, solver="euler")})
     found = up.stability_of(still, pace=step, until=1e301)
     assert found.steps is None
-    assert "beyond what numbers can tell" in found.unlooked
+    assert "beyond the precision of numbers" in found.unlooked
 
 
 def test_steps_far_below_those_inside_are_refused_with_the_reason() -> None:

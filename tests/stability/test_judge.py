@@ -281,7 +281,7 @@ UNDECIDED = {
     "not a point of rest": up.Ode({"x": "v", "v": "(1 - x*x)*v - x"}, start={"x": 2.0}),
     "one free motion (u.x) neither decays nor grows": up.Ode({"x": "0"}),
     "2 free motions (u.x, u.y) neither decay nor grow": up.Ode({"x": "0", "y": "0", "z": "-z"}),
-    "cannot be told from 1": up.Ode({"x": "v", "v": "-x"}, solver=up.DormandPrince(rtol=1e-12)),
+    "cannot be distinguished from 1": up.Ode({"x": "v", "v": "-x"}, solver=up.DormandPrince(rtol=1e-12)),
     "has no slope there in x": up.Ode({"x": "-sqrt(x)"}, solver="euler"),
 }
 

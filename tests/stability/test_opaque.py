@@ -358,7 +358,7 @@ def test_a_unit_in_c_that_forgets_its_inputs_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_unit_in_c_with_states_is_refused_with_what_would_do(tmp_path: Path) -> None:
-    with pytest.raises(up.RunError, match=r"tells nothing of its states\. A unit in C keeps its states"):
+    with pytest.raises(up.RunError, match=r"shows nothing of its states\. A unit in C keeps its states"):
         up.stability_of(around(in_c(tmp_path, memory=1)), pace=0.3, scan=False)
 
 

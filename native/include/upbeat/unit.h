@@ -2,7 +2,7 @@
  *
  * An FMU, an expression unit, a callback into Python and a nested scenario are all this table.
  *
- * Call order. After whoever made the unit has handed over the table, `set` and `get` come in any
+ * Call order. After the maker of the unit has handed over the table, `set` and `get` come in any
  * order at the unit's own time; `advance` moves that time; `jump` is one discrete micro-step at it.
  * `save` and `restore` come between any two of these calls. The engine calls one unit from one
  * thread at a time, and never again after a call has failed, except for `message`, `reset` and `destroy`.
@@ -99,7 +99,7 @@ typedef struct upbeat_unit {
   int (*statistics)(void* self, int64_t* to);
 
   /* Begin again at time `start`, as a unit that has just been made. `values` are other numbers in place of those that it was
-   * made with, as many and in the order that whoever made it knows (of equations: the start values of states, those of
+   * made with, as many and in the order that its maker knows (of equations: the start values of states, those of
    * inputs, then parameters, cell by cell); null: those of the last time. Null: make another unit instead. */
   int (*reset)(void* self, double start, const double* values);
 } upbeat_unit;

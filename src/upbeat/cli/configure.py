@@ -1,4 +1,4 @@
-"""`upbeat configure`: find a good master, from hints and from what the units tell."""
+"""`upbeat configure`: find a good master, from hints and from what the units declare."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="NEW.toml",
-        help="write what is recommended here (default: NAME_configured.toml beside FILE)",
+        help="write what is recommended here (default: NAME_configured.toml next to FILE)",
     )
     parser.add_argument("--force", action="store_true", help="replace a file that is there, whatever it is")
     parser.add_argument("--quiet", action="store_true", help="the recommendation only, in one sentence")

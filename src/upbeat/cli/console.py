@@ -1,4 +1,4 @@
-"""The terminal: what commands print, progress, and what is shown while somebody waits."""
+"""The terminal: what commands print, progress, and what is shown during a run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PLAIN = {
 
 
 class OutputLost(Exception):
-    """Standard output takes nothing any more, though somebody may still want it."""
+    """Standard output takes nothing any more, though it may still be read."""
 
 
 def prepare() -> None:
@@ -46,7 +46,7 @@ def prepare() -> None:
     codecs.register_error("upbeat.plain", _plain)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
+        if stream is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="upbeat.plain")

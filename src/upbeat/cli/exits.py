@@ -211,7 +211,7 @@ def as_data(error: BaseException) -> dict[str, Any]:
 
 
 def _users_frames(error: BaseException) -> str:
-    """The traceback of an exception in somebody's unit, without the frames of Upbeat around it."""
+    """The traceback of an exception in a user's unit, without the frames of Upbeat around it."""
     cause = error.__cause__ if isinstance(error, UnitError) else None
     if cause is None:
         return ""

@@ -99,7 +99,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 
 def _run(study: Study, options: argparse.Namespace, waiting: Waiting, running: Any) -> Results:
-    """All runs; whoever interrupts them hears how many are kept."""
+    """All runs; after Ctrl-C with the number that is kept."""
     done = 0
 
     def report(one: Progress) -> None:

@@ -46,7 +46,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "--like",
         type=Path,
         metavar="FILE.ssd",
-        help="take annotations and drawings from here (default: the .ssd beside the scenario file)",
+        help="take annotations and drawings from here (default: the .ssd next to the scenario file)",
     )
     parser.set_defaults(call=call)
 

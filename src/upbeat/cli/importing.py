@@ -1,4 +1,4 @@
-"""`upbeat import`: a scenario file from an SSP, with its FMUs beside it."""
+"""`upbeat import`: a scenario file from an SSP, with its FMUs next to it."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ COMMANDS = {
     "stability": "say before a run whether its coupling is stable",
     "trust": "say how good a result is, signal by signal",
     "step": "say which step size, coupling and inputs to take",
-    "configure": "find a good master, from hints and from what the units tell",
-    "discover": "find the conditions of events that nobody has declared",
-    "explore": "run a study: sweeps, samples, and what they tell",
+    "configure": "find a good master, from hints and from what the units declare",
+    "discover": "find the conditions of events that are not declared",
+    "explore": "run a study: sweeps, samples, and answers from them",
     "profile": "measure how long outputs, inputs and states take",
     "schedule": "show the time chart of a step on several cores",
     "plot": "draw signals and step sizes",
@@ -118,7 +118,7 @@ def _guarded(options: argparse.Namespace) -> int:
         with exits.orderly(), exits.spoken():
             return _call(options)
     except BrokenPipeError:
-        console.hush("stdout")  # somebody closed our output (`| head`): that is no failure
+        console.hush("stdout")  # our output was closed (`| head`): that is no failure
         return Exit.OK
     except console.OutputLost as lost:
         console.hush("stdout")
@@ -162,7 +162,7 @@ def _call(options: argparse.Namespace) -> int:
         if os.environ.get(TRACEBACK):
             raise
         shown: Exception = Defect(error)
-        if isinstance(error, OSError) and error.filename is not None:  # about a file, whoever needed it
+        if isinstance(error, OSError) and error.filename is not None:  # about a file
             shown = FileProblem(f"cannot use '{error.filename}': {error.strerror}")
         exits.report_error(shown, as_json=getattr(options, "json", False))
         return exit_for(shown) if isinstance(shown, FileProblem) else Exit.INTERNAL

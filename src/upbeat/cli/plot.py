@@ -23,7 +23,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         help="draw these signals and events only; patterns may be quoted: '*.x'",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: beside FILE"
+        "--out", type=Path, metavar="PICTURE", help="where to (.png, .svg, .pdf); default: next to FILE"
     )
     parser.add_argument("--signals", action="append", metavar="PATTERN", help="the same, an option for each")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""`upbeat profile`: measure how long the operations of a scenario take, and keep it beside the file."""
+"""`upbeat profile`: measure how long the operations of a scenario take, and keep it next to the file."""
 
 from __future__ import annotations
 

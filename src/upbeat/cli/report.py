@@ -27,7 +27,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", type=Path, metavar="OUT", help="write one HTML file, pictures included")
     parser.add_argument(
-        "--md", type=Path, metavar="OUT", help="write Markdown, with pictures in a folder beside"
+        "--md", type=Path, metavar="OUT", help="write Markdown, with pictures in a folder next to it"
     )
     parser.add_argument("--title", help="a title for the report")
     parser.add_argument(

@@ -33,7 +33,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=Path(),
         metavar="PICTURE",
-        help="draw the time chart (.png, .svg, .pdf; default: beside FILE)",
+        help="draw the time chart (.png, .svg, .pdf; default: next to FILE)",
     )
     parser.add_argument(
         "--force", action="store_true", help="replace a picture that Upbeat has not drawn, too"
@@ -67,7 +67,7 @@ def call(options: argparse.Namespace) -> Exit:
 
 
 def _measured(made: Experiment, file: Path) -> tuple[Profile, str]:
-    """The profile beside the file if it is one of this program; otherwise it is measured now."""
+    """The profile next to the file if it is one of this program; otherwise it is measured now."""
     kept = recalled(file)
     plan = made.plan
     program = plan.program

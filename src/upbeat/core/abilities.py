@@ -226,7 +226,7 @@ class Indicators(Protocol):
 
 @runtime_checkable
 class Verifiable(Protocol):
-    """A model whose abilities are somebody else's word, which can be put to the test (see `doubt`)."""
+    """A model whose abilities are only declared, which can be put to the test (see `doubt`)."""
 
     def verify(self, ability: Ability) -> str | None:
         """Why a declared ability cannot be relied on, and what to type; None if it can. May take seconds."""
@@ -344,7 +344,7 @@ class KeepsNumbers(Protocol):
 @runtime_checkable
 class OpenTokens(Protocol):
     """A model whose units may save numbers and other plain values, instead of a handle to something that is
-    kept elsewhere: then whoever looks for their states finds them in the tokens."""
+    kept elsewhere: then their states are found in the tokens."""
 
     open_tokens: bool
 
@@ -441,7 +441,7 @@ def doubt(model: Model, ability: Ability, step: float = 0.01) -> str | None:
     """Why an ability that the model declares cannot be relied on; None if it can.
 
     Asked by those who are about to rely on it, before a run, and only for what they need. Rollback of a unit
-    that is somebody's own code is tried by replaying some steps of the size `step`, once for each model.
+    that is a user's own code is tried by replaying some steps of the size `step`, once for each model.
     """
     if isinstance(model, Verifiable):
         return model.verify(ability)

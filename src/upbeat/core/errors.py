@@ -188,7 +188,7 @@ class StepError(RunError):
 
 
 class RecordingError(RunError):
-    """The results could not be written any further, because of a full disk, a quota or a lost connection."""
+    """Results could not be written: a full disk, a quota, a lost connection."""
 
 
 class Interrupted(KeyboardInterrupt):

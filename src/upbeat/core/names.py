@@ -2,7 +2,7 @@
 
 A unit's name is an identifier, so the first dot of ``unit.port`` ends it. All behind it is the port's own
 name, which comes from elsewhere and may look like anything: ``der(x)``, ``body.v[1]``, ``a b``. Hence
-only somebody who knows the ports can tell the port ``v[1]`` from cell 1 of the array ``v``: `resolve` asks
+only with the ports at hand can one tell the port ``v[1]`` from cell 1 of the array ``v``: `resolve` asks
 them, and no other place takes names apart. A scenario refuses models in which the two would be one.
 """
 

@@ -46,7 +46,7 @@ def make_folder() -> Path:
     while True:
         outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
         lock = _locked(outer / _MARK, create=True)
-        if lock is not None:  # else somebody swept in the moment before it was locked
+        if lock is not None:  # else it was swept before it was locked
             break
         _remove(outer)
     files = outer / _FILES
@@ -130,7 +130,7 @@ def _has_any(process: Path, marks: Sequence[bytes]) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """All of it, also what somebody has forbidden to touch."""
+    """All of it, also what is write-protected."""
     shutil.rmtree(folder, ignore_errors=True)
     if not folder.exists():
         return
@@ -143,7 +143,7 @@ def _remove(folder: Path) -> None:
 
 
 def _locked(mark: Path, *, create: bool) -> int | None:
-    """The open, locked file `mark`; None if somebody else has locked it, or has removed it meanwhile."""
+    """The open, locked file `mark`; None if it is locked by another process, or gone."""
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT | os.O_EXCL if create else 0)
     try:
         number = os.open(mark, flags, 0o600)

@@ -159,7 +159,7 @@ class ManualChanges:
             self.set(machine, drive, self._given(name, values), restart=True)
 
     def set(self, machine: Machine, drive: Drive, given: Given, *, restart: bool) -> None:
-        """Hand it over, and let whoever follows it forget what was before, if `restart` says so."""
+        """Hand it over, and let its readers forget what was before, if `restart` says so."""
         unit, port, values = given.unit, given.port, given.values
         if port.event:
             if given.name in self._pending:  # one after the other, both at the present time

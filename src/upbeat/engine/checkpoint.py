@@ -50,7 +50,7 @@ _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Keep the state of the run in the file `path`, so that `resume` can go on from there.
+    """Keep the state of the run in the file `path`, for `resume`.
 
     `every` is a number of seconds by the wall clock, or a text: ``"90s"``, ``"5min"``, ``"2h"``, or
     ``"1000 steps"``. There is one at the start, and one when the run is ended or interrupted. A run that

@@ -29,7 +29,7 @@ def consistent(
     difference: float = 1e-6,
     loops: LoopSolver | None = None,
 ) -> Scenario:
-    """The scenario with the start values `free` changed so that all `constraints` are zero at the start.
+    """The scenario with start values `free` for which all `constraints` are zero.
 
         scenario = consistent(scenario, ["left.x - right.x", "left.v - right.v"], free=["right.x", "right.v"])
 

@@ -426,7 +426,7 @@ class Interpreter:
 
     @property
     def units(self) -> Mapping[str, Any]:
-        """The running units, for those who look at them beside the program."""
+        """The running units, for those who look at them next to the program."""
         return self._units
 
     def release(self, name: str) -> Any:

@@ -31,7 +31,7 @@ LATEST = 8
 class Loop:
     """Drives a machine, one step a call: the program says how far each goes (`Pacing`).
 
-    Without `instants`, what happens at an instant is left to whoever drives the loop.
+    Without `instants`, what happens at an instant is left to the caller of the loop.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Loop:
         self._commit(self.time)
 
     def before_change(self) -> None:
-        """Somebody is about to change an input at the present time: keep what is to be seen without that."""
+        """An input is about to be changed at the present time: keep what is to be seen without that."""
         if self._jumps and self._left is None:
             self._left = tuple(self._row())
 
     def exchange(self, arrived: Iterable[str] = ()) -> None:
-        """Exchange values again at the present time, after somebody has changed an input.
+        """Exchange values again at the present time, after an input was changed.
 
         `arrived` names units with events that have been set by hand. What follows from all this at the
         same instant happens now.

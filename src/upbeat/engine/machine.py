@@ -101,7 +101,7 @@ UNPACKABLE = "its states cannot be turned into bytes"
 
 
 def text_of(cause: BaseException) -> str:
-    """An exception of somebody's unit in one line."""
+    """An exception of a user's unit in one line."""
     if isinstance(cause, RemoteError):
         return str(cause)
     return f"{type(cause).__name__}: {str(cause) or 'no message'}"
@@ -230,5 +230,5 @@ def close_all(units: Mapping[str, object]) -> None:
             continue
         try:
             close()
-        except FAULTS as error:  # whatever somebody's unit raises
+        except FAULTS as error:  # whatever a user's unit raises
             warnings.warn(f"unit '{name}' failed in close(): {text_of(error)}", RuntimeWarning, stacklevel=2)

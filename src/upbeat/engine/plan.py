@@ -60,7 +60,7 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
     """For each unit, the mean over the outputs that others take (over all of them, if none is taken).
 
     What is not taken may be late, and what never changes would make a unit look slow that is not.
-    A run that fails is looked at as far as it goes: whoever runs the scenario will hear of it.
+    A run that fails is looked at as far as it goes: the run itself will report it.
     """
     program, _ = replace(flat.master, coupling=Refined("ev")).written(flat.scenario)
     taken = {end for connection in flat.scenario.connections for end in connection.sources}

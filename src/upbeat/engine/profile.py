@@ -2,7 +2,7 @@
 
 What a call into the engine costs by itself is measured in the same run, and subtracted. Every other step is
 done and timed as a whole: what its operations take together beyond that is the cost of doing them one by one,
-and is subtracted, too. What a wait of one core for another costs on this machine is measured beside it.
+and is subtracted, too. What a wait of one core for another costs on this machine is measured next to it.
 """
 
 from __future__ import annotations

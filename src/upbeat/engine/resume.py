@@ -163,7 +163,7 @@ def resume(
     out: str | Path | None = None,
     report: Report | None = None,
 ) -> Trace:
-    """Go on with a run that was killed, interrupted or failed, and return the trace of all of it.
+    """Go on with a run that has not finished, and return its whole trace.
 
     Result files are cut back to where they were when the checkpoint was made, and end as if nothing had
     happened. A run that was set up with Python code needs its `experiment` again: the same one, which is
@@ -224,7 +224,7 @@ def experiment_of(
 def _results(
     path: Path, stored: Stored, experiment: Experiment | None, out: str | Path | None
 ) -> Path | None:
-    """The result file of the run: beside its checkpoint, or where the user says.
+    """The result file of the run: next to its checkpoint, or where the user says.
 
     A checkpoint may come from anybody, and must not choose which file of this disk is written to.
     """

@@ -38,7 +38,7 @@ from upbeat.engine.native.loop import NativeLoop
 from upbeat.engine.realtime import Paced
 from upbeat.engine.remarks import nests, warn_unconverted
 from upbeat.engine.selection import Selection
-from upbeat.engine.structures import Course, Living, carry, released
+from upbeat.engine.structures import Living, StructureHistory, carry, released
 from upbeat.master.held import varied_rate
 from upbeat.master.paces.pace import check_span
 from upbeat.scenario.merging.inline import path_of
@@ -221,8 +221,10 @@ class Run:
     ) -> None:
         before = {} if resumed is None else resumed.document["info"]
         self._experiment = experiment
-        self._course = Course(experiment, before.get("structures", ())) if experiment.structures else None
-        part = experiment if self._course is None else self._course.part
+        self._history = (
+            StructureHistory(experiment, before.get("structures", ())) if experiment.structures else None
+        )
+        part = experiment if self._history is None else self._history.part
         self._plan = plan = part.plan
         self._program = plan.program
         self._scenario = plan.scenario
@@ -235,7 +237,7 @@ class Run:
         self._ended = 0.0
         self._closed = False
         self._past: dict[str, Any] = {"parameters": {}, "undefined": {}, "doubts": ()}
-        """What is to be told of structures that are over."""
+        """What is to be said of structures that are over."""
         changed, gone = _by_presence(before.get("parameters"), plan.scenario)
         self._past["parameters"] = gone
         self._by_hand = ManualChanges(plan.program, plan.scenario, changed, experiment.later())
@@ -293,9 +295,9 @@ class Run:
             self._recorder,
             self._strings,
         )
-        if self._course is not None:
-            selection = self._course.selections.parts[self._course.name]
-            recorder, strings = cast(Recorder, self._course.rows(recorder)), []
+        if self._history is not None:
+            selection = self._history.selections.parts[self._history.name]
+            recorder, strings = cast(Recorder, self._history.rows(recorder)), []
         check_span(plan.pace, span)
         if self._choice.name == "interpret":
             there = living or {}
@@ -322,21 +324,21 @@ class Run:
 
     def _enter(self) -> None:
         """The next structure takes over."""
-        course, machine, loop = self._course, self._machine, self._loop
-        assert course is not None
+        history, machine, loop = self._history, self._machine, self._loop
+        assert history is not None
         assert machine is not None
         assert loop is not None
         t, plan = loop.time, self._plan
-        course.go_on(machine, plan, t)
-        part = course.part
-        living = course.living(machine, plan)
+        history.go_on(machine, plan, t)
+        part = history.part
+        living = history.living(machine, plan)
         self._leave(machine)
         changed, gone = _by_presence(self._by_hand.changes, part.plan.scenario)
         made, following = self._built(part, Span(t, self._span.stop), living)
         try:
             self._by_hand = ManualChanges(part.plan.program, part.plan.scenario, changed, [])
             self._by_hand.again(made)
-            course.take_over((machine, plan), (made, part.plan), living=living)
+            history.take_over((machine, plan), (made, part.plan), living=living)
         except BaseException:
             made.close()
             raise
@@ -348,7 +350,7 @@ class Run:
         following.before = loop.so_far
         following.begin()
         following.after(loop.steps)
-        course.check_conserved(made, part.plan)
+        history.check_conserved(made, part.plan)
 
     def _given_up(self, plan: Plan) -> dict[str, Any]:
         """Units that another run of this plan goes on with, and this one has no more."""
@@ -364,10 +366,10 @@ class Run:
     @property
     def _switched(self) -> bool:
         """Whether an event leads to another structure, and there is time left for that."""
-        course, machine, loop = self._course, self._machine, self._loop
-        if course is None or machine is None or loop is None:
+        history, machine, loop = self._history, self._machine, self._loop
+        if history is None or machine is None or loop is None:
             return False
-        return loop.over and loop.time < self._span.stop and course.switched(machine, self._plan)
+        return loop.over and loop.time < self._span.stop and history.switched(machine, self._plan)
 
     def _leave(self, machine: Machine) -> None:
         """Keep what a structure that is over has to tell."""
@@ -631,7 +633,7 @@ class Run:
                     if (changes := {**self._past["parameters"], **self._by_hand.changes})
                     else {}
                 ),
-                **({} if self._course is None else {"structures": self._course.told}),
+                **({} if self._history is None else {"structures": self._history.entries}),
                 **({"failure": self._failure} if self._failure else {}),
                 **({"undefined": undefined} if (undefined := self._undefined()) else {}),
                 **({"solvers": worked} if worked else {}),
@@ -641,7 +643,7 @@ class Run:
                 *slower,
                 *(varied_rate(self._scenario, drive.steps) if drive else ()),
                 *self._by_hand.notes,
-                *(() if self._course is None else self._course.notes),
+                *(() if self._history is None else self._history.notes),
                 *([self._last_word] if self._last_word else []),
             ),
         }
@@ -700,7 +702,7 @@ class Run:
                 self._checkpoint_writer.done(self._outcome)
 
     def _let_go(self, outcome: Outcome) -> None:
-        doubts = self._doubts()  # while there is somebody to ask
+        doubts = self._doubts()  # while the machine is open
         self._ending = self._closing_data(doubts)
         for doubt in doubts:
             _log.warning("%s", doubt)
@@ -733,7 +735,7 @@ class Run:
         except Interrupted:
             raise
         except BaseException as error:
-            if self._ended == 0.0:  # else somebody has closed the run meanwhile, and that is how it ended
+            if self._ended == 0.0:  # else the run was closed meanwhile, and that is how it ended
                 self._outcome, self._failure = Outcome.FAILED, str(self._known(error))
                 self.close()
             known = self._known(error)

@@ -32,7 +32,7 @@ from upbeat.trace.files.sinks import check_suffix
 from upbeat.units.process import When
 
 # ----------------------------------------------------------------------------------------------------
-# Whether one setting is what it has to be, whoever gave it: Python, a file or the command line.
+# Whether one setting is what it has to be, from Python, a file or the command line.
 
 MAX_CORES = 1024
 """More threads than this are a slip of the keyboard."""

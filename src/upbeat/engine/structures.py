@@ -170,8 +170,8 @@ def _bits(number: int) -> float:
 # Which structure there is, what has led there, and what has been conserved.
 
 
-class Course:
-    """The structures that a run has gone through. `known` is what `told` gave, if it is resumed."""
+class StructureHistory:
+    """The structures that a run has gone through. `known` is what `entries` gave, if it is resumed."""
 
     def __init__(self, experiment: Experiment, known: Iterable[Mapping[str, Any]] = ()) -> None:
         self._structures = experiment.structures
@@ -179,7 +179,7 @@ class Course:
         self._span = experiment.span
         self._shared = frozenset(event.name for event in experiment.scenario.events)
         begun = {"structure": next(iter(self._structures)), "from": experiment.span.start, "values": {}}
-        self._told: list[dict[str, Any]] = [dict(one) for one in known] or [begun]
+        self._entries: list[dict[str, Any]] = [dict(one) for one in known] or [begun]
         self._latest: deque[float] = deque(maxlen=MOST)
         self._check_engine()
 
@@ -195,31 +195,31 @@ class Course:
             )
 
     @property
-    def told(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[dict[str, Any]]:
         """What a trace says: structures with their times, the events between, and what was conserved."""
-        return self._told
+        return self._entries
 
     @property
     def name(self) -> str:
         """The structure that there is."""
-        return str(self._told[-1]["structure"])
+        return str(self._entries[-1]["structure"])
 
     @property
     def part(self) -> Experiment:
         """Its experiment, with the values that were given on the way."""
         plain = self._structures[self.name]
-        values = self._told[-1]["values"]
+        values = self._entries[-1]["values"]
         return plain.with_values(values) if values else plain
 
     @property
     def notes(self) -> list[str]:
         """The structures in sentences."""
         found = []
-        for one in self._told[1:]:
+        for one in self._entries[1:]:
             found.append(
                 f"structure '{one['structure']}' from t = {one['from']:.9g} on (event '{one['event']}')"
             )
-        return [f"structure '{self._told[0]['structure']}' at the start", *found]
+        return [f"structure '{self._entries[0]['structure']}' at the start", *found]
 
     def rows(self, recorder: Recorder) -> Rows:
         """The recorder for the structure that there is."""
@@ -241,10 +241,12 @@ class Course:
         after = self._structures[switch.to].plan
         staying = after.scenario.units.keys() & plan.scenario.units.keys()
         given |= lost_values(machine, plan, after)
-        kept = {name: value for name, value in self._told[-1]["values"].items() if split(name)[0] in staying}
+        kept = {
+            name: value for name, value in self._entries[-1]["values"].items() if split(name)[0] in staying
+        }
         before = {name: [float(machine.read(cell)) for cell in cells] for name, cells in leads.last.items()}
-        self._told[-1]["until"] = t
-        self._told.append(
+        self._entries[-1]["until"] = t
+        self._entries.append(
             {
                 "structure": switch.to,
                 "from": t,
@@ -261,7 +263,7 @@ class Course:
         pace = self._structures[to].plan.master.pace
         usual = nominal_step(pace) or NO_STEP * (self._span.stop - self._span.start)
         if t - self._latest[0] < usual:
-            names = " and ".join(dict.fromkeys(f"'{one['structure']}'" for one in self._told[-4:]))
+            names = " and ".join(dict.fromkeys(f"'{one['structure']}'" for one in self._entries[-4:]))
             raise StepError(
                 f"structures follow each other without end at t = {t:.9g}: {names}, {MOST} of them in "
                 f"{t - self._latest[0]:.3g} s, the last by the event '{event}'. What leads back must not "
@@ -271,24 +273,24 @@ class Course:
 
     def check_conserved(self, machine: Machine, plan: Plan) -> None:
         """What both structures call conserved is the same in the one that has just begun."""
-        told, leads = self._told[-1], _leads(plan)
+        entry, leads = self._entries[-1], _leads(plan)
         found = {}
         for one in leads.stage.conserved:
-            if one.name not in told["conserved"]:
+            if one.name not in entry["conserved"]:
                 continue
-            before, size_before = told["conserved"][one.name]
+            before, size_before = entry["conserved"][one.name]
             after, size = (float(machine.read(cell)) for cell in leads.first[one.name])
             found[one.name] = [before, after]
             allowed = one.tolerance * max(size, size_before)
             if not abs(after - before) <= allowed:
                 raise StepError(
-                    f"'{one.name}' is not conserved where the event '{told['event']}' leads from "
-                    f"'{self._told[-2]['structure']}' to '{self.name}' at t = {told['from']:.9g}: "
+                    f"'{one.name}' is not conserved where the event '{entry['event']}' leads from "
+                    f"'{self._entries[-2]['structure']}' to '{self.name}' at t = {entry['from']:.9g}: "
                     f"{before:.12g} before, {after:.12g} after, a difference of {abs(after - before):.3g} "
                     f"where {allowed:.3g} is allowed. Look at then and start of the event, or at the "
                     "formulas of the quantity in both structures; what is lost on purpose, leave out of one"
                 )
-        told["conserved"] = found
+        entry["conserved"] = found
 
     def take_over(
         self, before: tuple[Machine, Plan], made: tuple[Machine, Plan], *, living: Mapping[str, Any]

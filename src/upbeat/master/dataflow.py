@@ -280,7 +280,7 @@ class ChangePropagation:
         """The instructions that see something of what is `dirty`, directly or through others.
 
         And all that is dirty in the end. What is left out would compute what it has computed before. What is
-        `lost` has been overwritten since: whoever computes it does so again.
+        `lost` has been overwritten since, and is computed again.
         """
         lost = set(lost)
         spoilt = {*dirty, *lost}

@@ -350,7 +350,7 @@ def beyond_tolerance(pace: Pace, coupling: Coupling, closed: Scenario) -> tuple[
         return ()
     return (
         f"{type(control).__name__} does not go back to what jumps within a step, as it is set: those that "
-        f"follow {_few(inside)} hear of events inside up to a step late, whatever the tolerance. Take "
+        f"follow {_few(inside)} get events from inside up to a step late, whatever the tolerance. Take "
         'method="richardson" with correct="repeat", or coupling="negotiated", which ends steps there',
     )
 
@@ -575,7 +575,7 @@ def _located(case: _Case, rates: Sequence[str]) -> Handling:
         if boxes and equal is not None and not able and _dealt_with_inside(case.closed):
             pace = LookAhead(equal / SHORTER, method="approach")
             step = (
-                f"it deals with them inside, and sees others stand still during a step: steps of at most "
+                f"it deals with them inside, and sees others held during a step: steps of at most "
                 f"{pace.step:g} s, 1/{SHORTER} of those asked for, end before an event, and a short one goes "
                 "over it (LookAhead)"
             )
@@ -598,7 +598,7 @@ class _Inputs(NamedTuple):
 
 def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -> _Inputs:
     """With as many derivatives as are known; without any, a straight line between units of equations. What
-    discrete-event units give out stands still between events, and so may what a unit gives out of which
+    discrete-event units give out is constant between events, and so may what a unit gives out of which
     nothing is known. Fewer, or held, where that would make deviations grow at this step."""
     units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
     wanted, once = ({c.target: max_order for c in closed.connections} for max_order in (MAX_DERIVATIVES, 1))
@@ -725,7 +725,7 @@ def _dealt_with_inside(closed: Scenario) -> bool:
 
 
 SHORTER = 4
-"""Into so many parts a step is divided where units see others stand still, and deal with events inside."""
+"""Into so many parts a step is divided where units see others held, and deal with events inside."""
 MAX_DERIVATIVES = 2
 """So many derivatives of inputs are made use of."""
 COARSE = 2e-4
@@ -762,7 +762,7 @@ def _stopping(closed: Scenario) -> set[str]:
 
 
 def _set_back(model: Model) -> bool:
-    """Whether a unit can be set back, put to the test where that is only somebody's word."""
+    """Whether a unit can be set back, put to the test where that is only declared."""
     return Ability.ROLLBACK in model.abilities and doubt(model, Ability.ROLLBACK) is None
 
 

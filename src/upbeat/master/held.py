@@ -30,7 +30,7 @@ MAX_NAMES = 4
 
 
 def held_inputs(wiring: Wiring) -> str | None:
-    """What to say of units with a part in events whose inputs stand still during a step.
+    """What to say of units with a part in events whose inputs are held during a step.
 
     Those that only discrete-event units drive really do: nothing is to be said of them.
     """

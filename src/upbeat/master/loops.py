@@ -179,7 +179,7 @@ class Torn:
         return apply(Op.EQ, total, 0.0)
 
     def rounding(self, i: int) -> Expr:
-        """What is next to nothing beside the largest value that an unknown has had of late."""
+        """What is negligible compared with the largest value that an unknown has had of late."""
         return ROUNDING * apply(Op.EXP, log(2.0) * Cell(self._largest + i))
 
     def small(self, cell: Reg, part: float, i: int) -> Expr:
@@ -399,7 +399,7 @@ NEARLY = 1e-6
 ROUNDED = 1e-10
 """By less than this: nothing but rounding tells the one value from any other."""
 PART = 2.0**-6
-"""How far beside a solution another one is looked for, as part of the unknowns' size."""
+"""How far from a solution another one is looked for, as part of the unknowns' size."""
 UNDETERMINED = (
     "Other values of its inputs fulfil the loop as well, to ten digits: nothing determines them, and other "
     "start values would only give other results. Change a gain on the loop, or break it: with a unit that "
@@ -426,7 +426,7 @@ def _check(solver: FixedPoint | Newton | Anderson, *numbers: str) -> None:
 @renamed
 @dataclass(frozen=True, slots=True)
 class FixedPoint:
-    """x := x + damping·(g(x) - x): needs nothing, converges where the loop's gain is below one.
+    """x := x + damping·(g(x) - x): converges where the loop's gain is below one.
 
     It ends where the rest of the way, judged by what the last round has changed, is at most `tolerance`
     relative to every unknown.
@@ -464,9 +464,9 @@ class _Secant:
     """Judges iterations that know no slopes, by the last two rounds.
 
     What the residual has changed by, over what the unknown has, tells how far a solution is. So neither a
-    slow iteration nor one that drifts away, to where any residual is small beside the values, looks solved;
-    nor does one that rounding keeps from coming nearer. Where an unknown has hardly moved, its residual has
-    changed because others have: that says nothing, so no loop is taken to be steeper than 1/`SLOWEST`.
+    slow iteration nor one that drifts away, to where any residual is small compared with the values,
+    looks solved; nor does one that rounding keeps from coming nearer. Where an unknown has hardly moved, its
+    residual has changed because others have: no loop is taken to be steeper than 1/`SLOWEST`.
     """
 
     def __init__(self, torn: Torn) -> None:
@@ -545,7 +545,7 @@ class Newton:
         blurred = self._blurred(torn, matrix, noise, blur)
 
         def length(of: Reg, at: Reg) -> Expr:
-            """The largest part of a change, each beside the size of its unknown and of the last step."""
+            """The largest part of a change, each over the size of its unknown and of the last step."""
             sizes = [apply(Op.ABS, Cell(at + i)) + apply(Op.ABS, Cell(step + i)) for i in torn.cells]
             parts = [apply(Op.ABS, Cell(of + i)) / size for i, size in enumerate(sizes)]
             return worst_of(
@@ -763,7 +763,7 @@ def _usual(sizes: Sequence[Expr]) -> Expr:
 
 
 def determined(torn: Torn) -> list[Instruction]:
-    """Fails where values beside the solution solve the loop as well, and warns where they nearly do.
+    """Fails where values near the solution solve the loop as well, and warns where they nearly do.
 
     Looked at where solvers may be done at a first guess, without having seen any slopes: at the start, and
     each so many-th time in a run.

@@ -164,7 +164,7 @@ class Master:
             wiring.note(late)
         for note in self.remarks(closed):
             wiring.note(note)
-        chosen = Hold() in self.ports.values()  # by somebody who knows why
+        chosen = Hold() in self.ports.values()  # on purpose
         if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
             wiring.note(held)
         coupled = self.coupled.blocks(wiring)
@@ -230,10 +230,10 @@ class Master:
         calm = not scenario.eventful and scenario.stage is None
         if self.events is None or (self.events == "auto" and calm):
             late = beyond_tolerance(self.pace, self.coupled, scenario.closed())
-            known = tuple(
-                dict.fromkeys((*self.warnings, *late))
-            )  # of one that was settled before: it keeps its own
-            return replace(self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=known)
+            warnings = tuple(dict.fromkeys((*self.warnings, *late)))  # it may be settled already
+            return replace(
+                self, coupling=self.coupled, inputs=self.approximated, events=None, warnings=warnings
+            )
         chosen = handled(self.events, self.pace, self.coupling, self.inputs, self.ports, scenario.closed())
         return replace(
             self,

@@ -92,7 +92,7 @@ class PortRegisters:
         self._reached = {unit: self.registers.new(f"{self.called(unit)}′reached") for unit in scenario.units}
         self.results: dict[str, Reg] = {}
         self.happened: Reg | None = None
-        """Where instants are counted, if somebody outside wants to know."""
+        """Where instants are counted, if that is asked from outside."""
         self._result_lets: list[Let] = []
         for output in scenario.outputs:
             formulas = tuple(substitute(cell, names) for cell in output.cells)
@@ -224,7 +224,7 @@ class PortRegisters:
     def approximation(self, end: End) -> Approximation:
         """What was chosen for an input; only real ones can be anything but held.
 
-        Whoever watches for events looks at instants only, and needs no trajectory.
+        What watches for events looks at instants only, and needs no trajectory.
         """
         looking = isinstance(self.scenario.units[end[0]], Watcher | Conditions)
         if self._ports[end].kind is not Kind.REAL or looking:

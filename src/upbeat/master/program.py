@@ -140,7 +140,7 @@ class Recordable:
     items: tuple[str, ...] = ()
     output: bool = True
     cells: int = 1
-    """From `register` on; it may be one cell of somebody's array."""
+    """From `register` on; it may be one cell of an array."""
     details: EventDetails | None = None
     """Of an event between units: what it fires with instead of its value, and what that means."""
 
@@ -486,7 +486,7 @@ class Pacing:
     `keep`, after which `back` brings everything back but the registers of the pace. Then it runs the step
     block and `review`, which leaves in `again` whether the step is to be made again, as `until`, `block` and
     `reason` say then. When a time stands, with all that happens at it, there are as many events of it as
-    `fired` says, and `note` is run; `changed`, after somebody has changed an input by hand. At the start time
+    `fired` says, and `note` is run; `changed`, after an input was changed by hand. At the start time
     `limit` is the end of the run, if that is known.
     """
 
@@ -571,7 +571,7 @@ class Program(Displayed):
     due: Reg | None = None
     """Holds, after an instant, the time of the next event that is known: no step goes beyond it."""
     micro: Block = ()
-    """One micro-step of the instant, for whoever drives it from outside (a nested scenario)."""
+    """One micro-step of the instant, for a driver outside (a nested scenario)."""
     send: Block = ()
     """Computes what the next micro-step will send out of the scenario, and changes nothing."""
     histories: tuple[History, ...] = ()
@@ -588,7 +588,7 @@ class Program(Displayed):
     """Of one structure of several: which event has ended it, and what it leaves to the next."""
 
     arrivals: Mapping[str, Block] = field(default_factory=dict)
-    """What a unit does with an event that somebody has set by hand, for units whose event inputs are free."""
+    """What a unit does with an event that was set by hand, for units whose event inputs are free."""
     undefined: Mapping[str, Reg] = field(default_factory=dict)
     """Where, by event, the time is at which a condition was first seen not to be a number; or infinity."""
     doubts: tuple[Doubt, ...] = ()
@@ -601,7 +601,7 @@ class Program(Displayed):
     """Whether a step itself takes what inputs were given before it: inside another program, nothing is
     exchanged between that and the step, and what follows from inputs at the start time stays."""
     asked: Asked | None = None
-    """Derivatives of what the scenario shows, for whoever asks for them between steps."""
+    """Derivatives of what the scenario shows, for those who ask between steps."""
 
     @property
     def stop_reasons(self) -> tuple[Reason, ...]:

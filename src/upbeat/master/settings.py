@@ -41,7 +41,7 @@ class Kinds(Mapping[str, type]):
         return len(self._homes)
 
     def name_of(self, item: object) -> str | None:
-        """What files call the class of an object; None if it is somebody's own."""
+        """What files call the class of an object; None if it is a user's own."""
         cls = type(item)
         return self._names.get(f"{cls.__module__}.{cls.__qualname__}")
 
@@ -322,7 +322,7 @@ def settings_of(master: Master) -> dict[str, Any]:
 def _plain(item: Coupling | Pace | Approximation | LoopSolver, known: Kinds) -> str | dict[str, Any]:
     name = known.name_of(item)
     if name is None:
-        return repr(item)  # somebody's own: it can be run and explained, but not be named in a file
+        return repr(item)  # a user's own: it can be run and explained, but not be named in a file
     options: dict[str, Any] = {}
     for field in fields(item):  # type: ignore[arg-type]
         value = getattr(item, field.name)

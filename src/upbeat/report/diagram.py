@@ -1,6 +1,6 @@
 """The block diagram of a scenario: where its boxes and wires are, as data, and the picture made of them.
 
-`arrange` finds places and nothing else, so that whoever draws otherwise (the page of `upbeat studio`) starts
+`arrange` finds places and nothing else, so that other drawings (the page of `upbeat studio`) starts
 from the same data; `svg` draws them.
 """
 
@@ -227,7 +227,7 @@ def arrange(
     """The block diagram of a scenario or an experiment, which also knows at which rates its units go.
 
     With `every_port` also those ports are drawn that nothing is connected to, however many units there are.
-    Boxes stay at the `places` that are given, if any are; others find one beside what they are connected to.
+    Boxes stay at the `places` that are given, if any are; others find one next to what they are connected to.
     Wires then go as they did `before`, unless an end has moved or a box is in the way.
     """
     check_type(what, (Scenario, Experiment), "what")
@@ -550,7 +550,7 @@ def _columns(nodes: list[_Node], links: Sequence[_Link]) -> None:
         for other in forth[node]:
             if rank[other] > rank[node]:
                 layer[other] = max(layer[other], layer[node] + 1)
-    for node in reversed(order):  # what needs nothing stands beside the first that needs it
+    for node in reversed(order):  # what needs nothing stands next to the first that needs it
         later = [layer[other] for other in forth[node] if rank[other] > rank[node]]
         first = not any(node in forth[other] for other in order[: rank[node]])
         if later and first:
@@ -810,13 +810,13 @@ def _wire(
 
 
 # ----------------------------------------------------------------------------------------------------
-# Places that somebody has chosen. Boxes are where they were put, so that there are no columns and channels:
+# Places that a user has chosen. Boxes are where they were put, so that there are no columns and channels:
 # each wire takes the best of some ways with two or four turns, clear of boxes and of the wires before it.
 
 _STUB = 14.0
 """How far a wire goes on from its pin before it turns."""
 _CLEAR = 5.0
-"""How near a wire comes to a box, or runs beside another wire."""
+"""How near a wire comes to a box, or runs next to another wire."""
 _BEND, _OVER, _THROUGH = 10.0, 150.0, 1500.0
 """What a turn costs, running along another wire, and running through a box, in pixels of way."""
 _LANES_TRIED, _TRACKS_TRIED, _TURNS_TRIED = 12, 14, 3

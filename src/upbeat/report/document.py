@@ -1,7 +1,7 @@
 """The report of a run: one page that can be kept, printed and sent, as HTML or Markdown.
 
 Everything is in the HTML file itself, pictures included: nothing is fetched, and no script runs. Programs
-that show Markdown do not show pictures inside it, so there they lie in a folder beside it.
+that show Markdown do not show pictures inside it, so there they lie in a folder next to it.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def write_report(
     name: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write the report of a run as one file, ``.html``, or as ``.md`` with pictures beside it.
+    """Write the report of a run as one file, ``.html``, or as ``.md`` with pictures next to it.
 
     `what` is a trace, the file of one, or an experiment, which is run first. A trace knows its `experiment`,
     and a file the scenario as it was; only of runs that were set up in Python and read back from a file it
@@ -497,7 +497,7 @@ def _scenario(known: _Known) -> Iterator[Section]:
         try:
             parts.append(Code(_short(explain(known.experiment, program=False))))
         except UpbeatError as error:  # an FMU that is not there any more, say
-            parts.append(Text(f"What the experiment does cannot be told here: {error}", warns=True))
+            parts.append(Text(f"What the experiment does cannot be shown here: {error}", warns=True))
     for name, text in known.texts.items():
         parts += [Text(f"{name}, as it was:"), Code(_short(text))]
     yield Section("Scenario", parts)

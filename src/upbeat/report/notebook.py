@@ -35,7 +35,7 @@ from upbeat.trace.trace import Trace
 from upbeat.units.fmi.probe import Report
 
 _ROWS = 12
-"""Rows of a table that fit on a screen beside what is around them."""
+"""Rows of a table that fit on a screen next to what is around them."""
 _LINES = 24
 
 # ----------------------------------------------------------------------------------------------------

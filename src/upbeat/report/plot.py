@@ -75,7 +75,7 @@ def frame(axis: Any, title: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Events in a picture: a lane for each name, what they carried beside them, stacked within an instant.
+# Events in a picture: a lane for each name, what they carried next to them, stacked within an instant.
 
 _MARKS = 4000
 _LEVELS = 6
@@ -255,7 +255,7 @@ def _colours(lanes: Sequence[Lane]) -> dict[str, str]:
 
 
 def label(axis: Any, lanes: Sequence[Lane]) -> None:
-    """What the events carried, beside their marks as far as there is room; else in the margin, once.
+    """What the events carried, next to their marks as far as there is room; else in the margin, once.
 
     Needs the final size of the axis.
     """
@@ -294,7 +294,7 @@ def _beside(axis: Any, each: Lane, middle: float) -> None:
 
 
 def _fitting(each: Lane, points: float, first: float, last: float) -> Iterator[tuple[int, bool]]:
-    """The events with a text that has room beside its mark, and whether that is on the left."""
+    """The events with a text that has room next to its mark, and whether that is on the left."""
     instants = np.unique(each.times)
     for number, text in enumerate(each.texts):
         if not text:
@@ -455,7 +455,7 @@ def _grouped(trace: Trace, columns: Sequence[Column]) -> list[Panel]:
 
 
 def _by_size(trace: Trace, columns: Sequence[Column]) -> list[list[Column]]:
-    """Columns of one quantity, apart where one would be a flat line beside another; few panels in all."""
+    """Columns of one quantity, apart where one would be a flat line next to another; few panels in all."""
     if columns[0].kind is not Kind.REAL or len(columns) >= CROWD:
         return [list(columns)]
     sizes = {column.name: _size(trace[column.name]) for column in columns}
@@ -562,7 +562,7 @@ def thin_marks(time: NDArray[np.float64], values: NDArray[Any]) -> tuple[NDArray
     if len(time) <= _MAX_MARKS:
         return time, values
     every = -(-len(time) // _MAX_MARKS)
-    # By place, so that none is there twice: it would be drawn beside itself, as another one of its instant.
+    # By place, so that none is there twice: it would be drawn next to itself, as another one of its instant.
     keep = np.unique(np.concatenate([np.arange(0, len(time), every), _extremes(values)]))
     return time[keep], values[keep]
 

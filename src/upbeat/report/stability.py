@@ -110,7 +110,7 @@ BY_VERDICT = {"stable": GOOD, "unstable": BAD, "undecided": DOUBT}
 def plot_stability(
     found: Stability, *, out: Path | str | None = None, title: str | None = None, force: bool = False
 ) -> Any:
-    """Draw the eigenvalues and, where other steps were looked at, the spectral radius over the step.
+    """Draw the eigenvalues, and the spectral radius over the step.
 
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
     """
@@ -130,7 +130,7 @@ def plot_stability(
 def plot_map(
     found: StabilityMap, *, out: Path | str | None = None, title: str | None = None, force: bool = False
 ) -> Any:
-    """Draw a map of stability: shades of the spectral radius, its line at 1, dots for what is undecided."""
+    """Draw a map of stability. Shades are the spectral radius, a line is 1, dots are undecided."""
     check_type(found, StabilityMap, "found")
     Figure = figure_class()
     colours = need("matplotlib.colors", "plot", "drawing a picture")
@@ -200,7 +200,7 @@ def _circle(axis: Any, found: Stability) -> None:
     for mask, mark, colour, words in (
         (~near & (away < 0.0), "o", GOOD, "decays"),
         (~near & (away > 0.0), "s", BAD, "grows"),
-        (near, "D", DOUBT, "cannot be told"),
+        (near, "D", DOUBT, "too near to 1"),
     ):
         if mask.any():
             axis.plot(
@@ -269,7 +269,7 @@ class Undrawable(InvalidInput):
 def plot_automaton(
     found: Certified | Held, *, out: Path | str | None = None, title: str | None = None, force: bool = False
 ) -> Any:
-    """Draw which steps may come one after the other: nodes, and an arrow for each step.
+    """Draw which steps may follow each other.
 
     What may follow what is proven to be stable, or is what a pace lets through; the picture says which.
     Returns the matplotlib figure; with `out` it is saved as PNG, SVG or PDF.
@@ -403,7 +403,7 @@ def along(found: Along) -> str:
             f"Along the run, what becomes of small deviations is undecided, because {found.why}. It was "
             f"followed from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s."
         )
-    longer = ", or a longer run is needed to tell" if found.verdict == "undecided" else ""
+    longer = ", or a longer run is needed" if found.verdict == "undecided" else ""
     return (
         f"Along the run from t = {found.times[0]:.6g} to {found.times[-1]:.6g} s, small deviations "
         f"{words[found.verdict]} ({found.rate:+.4g} ± {found.uncertainty:.2g} per second){longer}; the "

@@ -89,8 +89,7 @@ def _legend(found: StepAdvice) -> list[str]:
 def plot_steps(
     found: StepAdvice, *, out: Path | str | None = None, title: str | None = None, force: bool = False
 ) -> Any:
-    """Draw the work-precision diagram and return the matplotlib figure: the error of each setting over its
-    work, a line for each coupling and input approximation. With `out`, save it as PNG, SVG or PDF."""
+    """Draw the work-precision diagram and return the figure. With `out`, save it as PNG, SVG or PDF."""
     check_type(found, StepAdvice, "what is drawn")
     Figure = figure_class()
     target = checked_target(out, force=force)

@@ -19,7 +19,7 @@ HEAD = ("signal", "unit", "min", "mean", "max", "final")
 
 
 def summary(trace: Trace) -> str:
-    """How the run ended, and a table with the least, mean (over time), greatest and final values."""
+    """How the run ended, and a table of minimum, mean, maximum and final values."""
     check_type(trace, Trace, "trace")
     return "\n".join([*opening(trace), *_table(trace)])
 

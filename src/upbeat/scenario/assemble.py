@@ -256,7 +256,7 @@ class Parts:
 
 
 class Sections(NamedTuple):
-    """A scenario as it is written: by whoever makes one in Python, in a file or in an SSP."""
+    """A scenario as it is written in Python, in a file or in an SSP."""
 
     units: Mapping[str, Model]
     connections: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()

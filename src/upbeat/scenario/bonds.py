@@ -36,7 +36,7 @@ class Bond:
     other_to: End
     watts: float = 1.0
     recognised: bool = True
-    """By units of measure; otherwise somebody has declared it."""
+    """By units of measure; otherwise it is declared."""
 
     @property
     def turned(self) -> Bond:

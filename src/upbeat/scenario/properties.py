@@ -241,7 +241,7 @@ def judged(scenario: Scenario, trace: Trace) -> dict[str, Robustness]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Watching: the comparisons of properties as outputs and events that nobody sees.
+# Watching: the comparisons of properties as hidden outputs and events.
 
 
 def with_monitored(parts: Parts, properties: Collection[Property]) -> Parts:

@@ -510,12 +510,12 @@ class Origin:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Units that stop at the events of the scenario by themselves, and tell whoever watches for them.
+# Units that stop at the events of the scenario by themselves, and inform the watchers.
 #
 # A unit that may *lead* gets, for each event that it has a part in, an event of its own with the same
 # conditions. What it cannot know by itself comes in as inputs, which are approximated as all inputs are.
 # Where the unit stops, it says which event it has located, and that one happens: in all units, from one
-# snapshot, as if whoever watches had seen it.
+# snapshot, as if its watcher had seen it.
 
 Place = tuple[str, str]
 """Of an event: the unit that watches for it, and its name there."""

@@ -142,7 +142,7 @@ _MIN_CAPACITY = 256
 class Growing:
     """A column under construction. A `view` stays as it is, whatever is appended afterwards.
 
-    Python's own `array` cannot grow while somebody looks at it, and a list of chunks would have to be joined
+    Python's own `array` cannot grow while it is viewed, and a list of chunks would have to be joined
     at every question.
     """
 
@@ -154,7 +154,7 @@ class Growing:
 
     @classmethod
     def over(cls, data: NDArray[Any]) -> Growing:
-        """Over memory that somebody else owns: it is copied before anything is appended."""
+        """Over memory of another owner: it is copied before anything is appended."""
         column = cls(data.dtype)
         column._data, column._fill = data, len(data)
         return column

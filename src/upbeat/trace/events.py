@@ -431,9 +431,9 @@ def _checked(more: Iterable[Any], count: int) -> list[tuple[int, list[str], Mapp
 
 
 def checked_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is told of an event, with a number where others will look for one; `ValueError` if not."""
+    """What the log has of an event, with a number where others will look for one; `ValueError` if not."""
     if "landed" in details:
-        Fields(dict(details), "what is told of an event").number("landed")
+        Fields(dict(details), "the details of an event").number("landed")
     return details
 
 
@@ -625,7 +625,7 @@ class EventLog(Displayed, EventColumns, Sequence[Occurrence]):
 
 
 class StoredEvents:
-    """Events that a run has written to a file: how many of which, and the log itself when somebody asks."""
+    """Events that a run has written to a file: how many of which, and the log itself when asked for."""
 
     def __init__(self, counts: Mapping[str, int], load: Callable[[], EventLog]) -> None:
         self.counts = dict(counts)

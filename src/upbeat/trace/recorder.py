@@ -184,7 +184,7 @@ class First:
 class Deferred:
     """The first `rows` rows of a source that is opened when a column is asked for.
 
-    So the result of a long run stays on disk until somebody looks. `load` must be picklable, because
+    So the result of a long run stays on disk until it is read. `load` must be picklable, because
     traces are; what was loaded is not pickled with them.
     """
 
@@ -496,7 +496,7 @@ class Recorder:
     def save_rows(self, more: Cells | None = None) -> None:
         """From another thread, while nothing comes: hand the rows so far, and `more`, to a sink that streams.
 
-        The events wait for whoever collects them. What goes wrong is raised by the next `flush`.
+        The events wait until they are collected. What goes wrong is raised by the next `flush`.
         """
         with self._guard:
             try:

@@ -118,7 +118,7 @@ class Trace(Displayed):
 
     @property
     def events(self) -> EventLog:
-        """Every event that fired. Those of a long run stay on disk until somebody asks."""
+        """Every event that fired. Those of a long run stay on disk until asked for."""
         return self._events.log if isinstance(self._events, StoredEvents) else self._events
 
     @events.setter

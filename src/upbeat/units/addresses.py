@@ -288,7 +288,7 @@ class NativeUnit:
         return frozenset({*native, *rollback, *events, *slopes, *bytes_too, *threads})
 
     def verify(self, ability: Ability) -> str | None:
-        """Why a state cannot be relied on to come back: C is somebody's own code as Python is."""
+        """Why a state cannot be relied on to come back: C is a user's own code as Python is."""
         states = ability in (Ability.ROLLBACK, Ability.SERIALISE)
         return replayed(self, ability, 0.01) if states else None
 
@@ -303,7 +303,7 @@ class NativeUnit:
         return NativeUnit(with_starts(self.ports, values), dict(self.functions), threads=self.threads)
 
     def create(self, name: str, start: float) -> int:
-        """Make one unit and return its `self` pointer. Whoever calls this calls `destroy` in the end."""
+        """Make one unit and return its `self` pointer. The caller calls `destroy` in the end."""
         kinds = [p.kind for p in self.ports if p.causality is Causality.PARAMETER for _ in range(p.cells)]
         cells = (Cell * max(1, len(kinds)))()
         for cell, kind, value in zip(cells, kinds, self.parameters, strict=False):

@@ -1,4 +1,4 @@
-"""Blocks: the units that every control engineer reaches for first, made of equations and of discrete events.
+"""Blocks: common units of control engineering.
 
     units={"plant": plant, "control": up.blocks.pid(2.0, 1.0, low=-10, high=10)}
     connections={"control.measured": "plant.y", "plant.u": "control.y"}

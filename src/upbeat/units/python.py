@@ -518,7 +518,7 @@ def _declared(
             return read_all(*(() if part is None else part for part in parts))
         return ()
     if any(part is not None for part in parts):
-        complaints.add("ports", "given beside inputs, outputs or parameters: keep one of the two ways")
+        complaints.add("ports", "given together with inputs, outputs or parameters: keep one of the two ways")
     listed = tuple(ports) if isinstance(ports, Iterable) and not isinstance(ports, str) else (ports,)
     odd = [port for port in listed if not isinstance(port, Port)]
     if odd:

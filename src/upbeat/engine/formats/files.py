@@ -137,7 +137,7 @@ def write_scenario(what: Experiment | Scenario, path: str | Path, *, force: bool
     A file that is there and is no scenario is replaced with `force` only.
 
     Signals are not part of it: give them to `load`, or to ``upbeat run --input``. Nested scenarios go to
-    files of their own beside it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
+    files of their own next to it: that of the unit ``motor`` in ``car.toml`` to ``car_motor.toml``.
     """
     path = as_path(path)
     check_type(what, (Scenario, Experiment), "what")

@@ -49,7 +49,7 @@ class _Inside:
 
 
 def _beside(given: Any, folder: Path | None) -> Any:
-    """An adaptation whose file, if it has one, is looked for beside the scenario file."""
+    """An adaptation whose file, if it has one, is looked for next to the scenario file."""
     if folder is not None and isinstance(given, str) and given.endswith(".sa"):
         return {"kind": "sa", "file": str(folder / given)}
     if folder is not None and isinstance(given, Mapping) and isinstance(given.get("file"), str):
@@ -129,7 +129,7 @@ def _path(given: object, folder: Path | None) -> Path:
 
 
 def nested_table(name: str, model: Model, path: Path) -> dict[str, Any] | None:
-    """The table of a nested unit in the file `path`, after its scenario was written beside it."""
+    """The table of a nested unit in the file `path`, after its scenario was written next to it."""
     apart = taken_apart(model)
     if apart is not None:
         inner, given = apart

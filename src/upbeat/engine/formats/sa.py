@@ -20,7 +20,7 @@ def read_sa(
     adaptation: str = "",
     parameters: Mapping[str, float | bool] | None = None,
 ) -> Nested:
-    """The unit that an adaptation in a `.sa` file makes of others, as a model.
+    """The model that an adaptation in a `.sa` file makes of units.
 
         window = up.read_sa("loop_sa.sa", {"window": window, "obstacle": obstacle})
 

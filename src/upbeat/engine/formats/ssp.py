@@ -116,7 +116,7 @@ def _exported(path: Path) -> bool:
 def import_ssp(
     path: str | os.PathLike[str], folder: str | os.PathLike[str], *, variant: str | None = None
 ) -> Imported:
-    """Make a scenario file of an SSP: ``scenario.toml`` in `folder`, with the FMUs beside it.
+    """Make a scenario file of an SSP: ``scenario.toml`` in `folder`, with the FMUs next to it.
 
     The SSD goes to ``scenario.ssd``, so that an export gives back what a scenario file has no place for.
     """

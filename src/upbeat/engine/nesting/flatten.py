@@ -51,7 +51,7 @@ from upbeat.scenario.merging.inline import CannotInline, ScenarioEditor, inline,
 from upbeat.scenario.scenario import Origin, Scenario
 
 # ----------------------------------------------------------------------------------------------------
-# When a nested scenario means the same as its units beside the others; `flatten` says what follows.
+# When a nested scenario means the same as its units in parallel with the others; `flatten` says what follows.
 
 WHOLE = 1e-9
 """How far, relatively, a ratio of two steps may be from a whole number."""
@@ -110,7 +110,8 @@ def _rate_of(outer: Pace, own: Pace, step: float | None) -> tuple[int, float]:
         raise Kept(f"its step {inside:g} is no whole part of the step {around:g} around it")
     if whole > MAX_RATE:
         raise Kept(
-            f"it makes {whole} steps per communication step, and units beside others at most {MAX_RATE}"
+            f"it makes {whole} steps per communication step, and units in parallel with others at "
+            f"most {MAX_RATE}"
         )
     return whole, inside
 
@@ -252,7 +253,7 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
             paths[new] = f"{unit}.{path_of(flat.scenario, name)}"
         assert isinstance(flat.master.coupled, Adapting)
         places[unit] = flat.master.coupled.renamed(called)
-        for output in flat.scenario.outputs:  # those that somebody has added, to count events and the like
+        for output in flat.scenario.outputs:  # those that were added, to count events and the like
             ends = {
                 ".".join(end): Name(f"{called[end[0]]}.{end[1]}")
                 for end in output.sources
@@ -411,7 +412,7 @@ class _Flattening:
         if rate > 1:
             return f"its units make {rate} steps per communication step: {known}", units
         if sequence is not None:
-            return f"its units run one after the other, beside the others: {known}", units
+            return f"its units run one after the other, in parallel with the others: {known}", units
         return f"its units run side by side with the others: {known}", units
 
     def _unfold(self, unit: str, model: Adapted) -> tuple[str, list[str]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # ----------------------------------------------------------------------------------------------------
 # A nested scenario with event ports: as a whole it is one discrete-event unit.
 #
-# What happens inside at an instant is left to whoever drives it from outside: `due` says when, `get` what
+# What happens inside at an instant is left to what drives it from outside: `due` says when, `get` what
 # will be sent, and each `jump` is one micro-step inside. Where something inside moves on its own, the next
 # inner communication point is due, too: an event that shows up there is seen outside at that very time.
 
@@ -143,7 +143,7 @@ class Nested:
                     raise MasterError(
                         f"the event output '{output.port.name}' passes the event input '{sender.source[1]}' "
                         "straight on: as one unit, a nested scenario sends only what a unit inside sends. "
-                        "Connect whoever is to get it to where the event comes from."
+                        "Connect its receivers to where the event comes from."
                     )
         advice = needs_span(self.master.pace)
         if advice is not None and not self.discrete:
@@ -295,7 +295,7 @@ class Nested:
 
     @property
     def _open(self) -> tuple[Port, ...]:
-        """The scenario's inputs that somebody outside may drive."""
+        """The scenario's inputs that may be driven from outside."""
         return tuple(port for port in self.scenario.inputs if port.name not in self.unknowns)
 
     def _direct(self, sources: Sequence[tuple[str, str]]) -> frozenset[str]:
@@ -394,7 +394,7 @@ class Nested:
         return Running(self.flat.scenario, program, pace, self.engine, self.unknowns, self.discrete, warnings)
 
     def instantiate(self, name: str, start: float, machine: MakesMachine | None = None) -> NestedUnit:
-        """A unit, on another `machine` than that of its engine if somebody wants to look at what it does."""
+        """A unit, on another `machine` than that of its engine if what it does is to be observed."""
         return (EventNestedUnit if self.has_events else NestedUnit)(self.running, name, start, machine)
 
     def indicating(self, *, conditions: bool = True) -> Nested:

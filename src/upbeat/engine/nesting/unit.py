@@ -1,4 +1,4 @@
-"""One running nested scenario: a loop of its own that whoever runs the outer one drives as a unit.
+"""One running nested scenario: a loop of its own that the outer run drives as a unit.
 
 An input's trajectory reaches the inside as it is and is sampled there at the inner communication points, and
 setting it back sets all inner units and registers back.
@@ -55,7 +55,7 @@ class Running(NamedTuple):
 
 
 class NestedUnit:
-    """One run of a nested scenario, driven by whoever runs the outer one."""
+    """One run of a nested scenario, driven by the outer run."""
 
     instants = True
     """Whether what happens inside at an instant happens by itself."""
@@ -79,7 +79,7 @@ class NestedUnit:
 
     @property
     def machine(self) -> Machine:
-        """What runs inside, for those who look at it beside the unit."""
+        """What runs inside, for those who look at it next to the unit."""
         return self._machine
 
     def get(self, port: str) -> Signal | None:

@@ -21,7 +21,7 @@ from upbeat.master.program import Program
 from upbeat.trace.files.output import kept_from
 
 # ----------------------------------------------------------------------------------------------------
-# Profiles: how long the operations of a program take on this machine, kept beside the scenario file.
+# Profiles: how long the operations of a program take on this machine, kept next to the scenario file.
 
 FORMAT = 2
 MIN_DURATION = 1e-9
@@ -74,7 +74,7 @@ def place(file: Path) -> Path:
 
 
 def written(profile: Profile, file: Path, *, force: bool = False) -> Path:
-    """Keep a profile beside the scenario file; returns where."""
+    """Keep a profile next to the scenario file; returns where."""
     to = place(file)
     kept_from(to, _is_profile, "a profile", force=force)
     replace_file(to, (json.dumps(profile.to_data(), indent=1, ensure_ascii=False) + "\n").encode())
@@ -95,7 +95,7 @@ def usable(file: Path) -> Profile | None:
 
 
 def recalled(file: Path) -> Profile | None:
-    """The profile beside a scenario file, if there is one. One that cannot be read is an error."""
+    """The profile next to a scenario file, if there is one. One that cannot be read is an error."""
     path = place(file)
     if not is_file(path):
         return None

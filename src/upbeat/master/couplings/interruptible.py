@@ -51,7 +51,7 @@ ANY = Number(sys.float_info.max)
 
 
 class Leader(NamedTuple):
-    """A unit that may go first: whether it has events of its own, whether somebody can expect these, and by
+    """A unit that may go first: whether it has events of its own, whether these can be predicted, and by
     which input it is told to watch for those of the scenario."""
 
     unit: str
@@ -165,7 +165,7 @@ def believed(wiring: Wiring, watch: Watch, jumped: Reg, *, always: bool) -> list
     """At the start of a step: how far above zero an indicator may be where a unit says that it has located
     the event. That is a small part of the most it has been since something jumped; `always`: any number.
 
-    Compared to the last value alone, somebody whose inputs are held would come closer and closer for ever.
+    Compared to the last value alone, one whose inputs are held would come closer and closer for ever.
     """
     places = dict(zip(watch.names, watch.places, strict=True))
     found: list[Instruction] = []
@@ -211,7 +211,7 @@ def _stops_by_itself(wiring: Wiring, unit: str) -> bool:
 def sweep(
     wiring: Wiring, order: tuple[str, ...], leaders: list[Leader], first: Reg, quiet: Reg | None
 ) -> list[Instruction]:
-    """Whoever goes first, as far as it goes; then all others to there."""
+    """The leader, as far as it goes; then all others to there."""
     number = {leader.unit: k for k, leader in enumerate(leaders, 1)}
     sees = _sees(wiring, order, number, first)
     found: list[Instruction] = []
@@ -301,8 +301,8 @@ def chosen(
 ) -> list[Instruction]:
     """Fill in `choice` at the start of a step.
 
-    Whoever leads goes on leading, unless the first event that is expected within `ahead` steps is
-    none of its own, or the condition of it that falls last is not. Somebody leads also in a step of which
+    The leader goes on leading, unless the first event that is expected within `ahead` steps is
+    none of its own, or the condition of it that falls last is not. There is a leader also in a step of which
     too little is known, because something has `jumped` or conditions have been seen once only.
 
     An event that is not above zero now has happened already. If it is expected again, the step ends between
@@ -416,7 +416,7 @@ NO_LEADER = "(none)"
 class Interruptible:
     """The unit that finds the next event goes first and stops there; all others follow to it.
 
-    Whoever goes first has extrapolated inputs. Those that follow know what it has reached, and what those
+    The leader has extrapolated inputs. Those that follow know what it has reached, and what those
     before them have, as in a `GaussSeidel` coupling. Events of the scenario that a unit has a part in are
     located by its own solver (it must be an `Ode`), and happen at that time in all units at once. A unit with
     events of its own stops at these, too; so do FMUs that return early. What was not seen happens when

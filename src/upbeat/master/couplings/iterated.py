@@ -26,7 +26,7 @@ many to go around."""
 @renamed
 @dataclass(frozen=True, slots=True)
 class Iterated:
-    """Repeat each step of `coupling` with inputs that run towards the values found in the round before.
+    """Repeat each step of `coupling` with inputs that interpolate to the values of the round before.
 
     The step stands when no input changes by more than `tolerance` from one round to the next, relative to the
     largest value it has had in this step, and those that are not real do not change at all. Where rounding is
@@ -96,7 +96,7 @@ class _Judge:
 
     `worst` is the largest change, each relative to the largest value of its input in the step. Values that
     are all rounding (a difference of large numbers that should be zero) never agree in that sense. There
-    `worst` does not fall any more, while the changes beside 1 + |value| (`plain`) are small and have
+    `worst` does not fall any more, while the changes compared with 1 + |value| (`plain`) are small and have
     been larger since it fell last.
     """
 

@@ -78,7 +78,7 @@ class Negotiated:
                 "A unit that stops earlier each time it is set back does not repeat what it did; raise "
                 "max_iterations if it gets there in the end.",
             )
-            # a unit alone is where it has stopped, and has nobody to agree with
+            # a unit alone is where it has stopped, and has none to agree with
             step += [*agree, *([If(sooner, (again,))] if len(back) > 1 else [])]
         if stopping:
             step += [Let(wanted, Cell(wiring.next)), *self._units(wiring, stopping, early=True)]

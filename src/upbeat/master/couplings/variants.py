@@ -26,7 +26,7 @@ USUAL = "step"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Another way to make a step: by another coupling, with other solvers of some units, or both."""
+    """A step by another coupling, with other solvers of units, or both."""
 
     coupling: Coupling | None = None
     solvers: Mapping[str, Solver] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Variants:
-    """Steps of `coupling`, and steps in `others` ways: each is a step block of the program, by its name.
+    """Steps of `coupling`, and `others` by their names.
 
         Variants(Jacobi(), {
             "fine": Variant(solvers={"left": Euler(10), "right": Euler(10)}),
@@ -183,7 +183,7 @@ def _choosing(closed: Scenario, unit: str, solvers: list[Solver]) -> Ode:
 
 
 def _plain(coupling: Coupling, wiring: Wiring) -> Blocks:
-    """The blocks of a coupling, if a program can have others beside them."""
+    """The blocks of a coupling, if a program can have others next to them."""
     alone = bool(unknowns(coupling)) or hasattr(coupling, "arranged")
     blocks = Blocks((), {}, ()) if alone else coupling.blocks(wiring)
     if set(blocks.steps) != {USUAL} or blocks.stops is not None or blocks.instant or blocks.columns:

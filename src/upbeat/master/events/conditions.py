@@ -334,7 +334,7 @@ def with_indicators(
 
 def _indicating(model: Model, conditions: bool) -> Model:
     inner: Any = bare(model)
-    changed = hasattr(inner, "equations") and equations_of(inner) is None  # somebody's subclass
+    changed = hasattr(inner, "equations") and equations_of(inner) is None  # a subclass by a user
     if changed or not hasattr(inner, "indicating"):
         return model
     try:
@@ -425,7 +425,7 @@ class Followed(NamedTuple):
         return all(sum(one is self.first for one in step) == 1 for step in blocks.steps.values())
 
     def upto(self, max_order: int) -> tuple[Watch, tuple[Known, ...]]:
-        """For somebody who has a use for fewer derivatives."""
+        """For a reader that has a use for fewer derivatives."""
         known = tuple(one if one.order < max_order else Known(one.event, max_order, "") for one in self.known)
         return self.watch._replace(orders=tuple(one.order for one in known)), known
 
@@ -435,8 +435,8 @@ def followed(
 ) -> tuple[Blocks, Watch, tuple[Known, ...]] | None:
     """Blocks that compute all conditions and up to `max_order` derivatives; None if there are no events.
 
-    Without `symbolic`, derivatives count only where outputs declare them. What somebody else has had computed
-    in these blocks before (a coupling, a pace inside) is not computed again. Whoever calls this is one that
+    Without `symbolic`, derivatives count only where outputs declare them. What is computed in these
+    blocks already (for a coupling, a pace inside) is not computed again. The caller is one that
     `Follows` (`upbeat.master.paces.pace`): so the master knows what units are to give out for it.
     """
     before = wiring.followed.get(symbolic)
@@ -599,7 +599,7 @@ class _Again:
     """Whether an event happens many times in a row, each a few steps after the one before.
 
     Each of such leaps begins with the errors of the one before, and they are short: what a step puts the
-    motion off by makes more and more of when they end, however small it is beside the whole motion.
+    motion off by makes more and more of when they end, however small it is compared with the whole motion.
     """
 
     def __init__(self, event: str, wiring: Wiring, longest: Cell) -> None:

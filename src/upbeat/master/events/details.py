@@ -68,7 +68,7 @@ class EventDetailsWriter:
 
     @property
     def mark(self) -> Block:
-        """From here on it is not the course of a step that makes conditions true."""
+        """From here on it is not the trajectory of a step that makes conditions true."""
         return (Let(self._since, Cell(self._wiring.now)),) if self._details else ()
 
     def after(self, unit: str) -> Block:
@@ -150,7 +150,7 @@ class EventDetailsWriter:
     # ---------------------------------------------------------------- how late it came
 
     def _landing(self, label: str, conditions: Sequence[Expr], to: Reg) -> list[Let]:
-        """`to` := how long ago the last of the conditions became true, on the course of this step.
+        """`to` := how long ago the last of the conditions became true, on the trajectory of this step.
 
         Minus infinity where that is not known: the log then says nothing about it.
         """
@@ -212,7 +212,7 @@ class EventDetailsWriter:
         """The rate of a condition at both ends of the step, as far as outputs that are read anyway say it."""
         try:
             found = rate(z, self._wiring.ports, "a condition")
-        except MasterError:  # somebody does not say what its derivative is
+        except MasterError:  # a derivative is not declared
             return None
         return self._ends(found) if names(found) <= self._wiring.names.keys() else None
 

@@ -48,7 +48,7 @@ from upbeat.units.process import bare
 # ----------------------------------------------------------------------------------------------------
 # Who is due, and when the next one is: a tournament of due times over registers.
 #
-# Asking every unit again would cost as much as there are units, at every instant. Here whoever is due at
+# Asking every unit again would cost as much as there are units, at every instant. Here the units due at
 # another time plays its matches again, and no other; the first one that is due is found by halving.
 
 
@@ -90,7 +90,7 @@ class Dues:
 
     @property
     def busy(self) -> Expr:
-        """Whether somebody is due now."""
+        """Whether a unit is due now."""
         return apply(Op.LE, Cell(self.next), Cell(self._now))
 
     def ask(self, units: Iterable[str]) -> Block:
@@ -101,7 +101,7 @@ class Dues:
         return (*(Due(unit, self.of[unit]) for unit in asked), *played)
 
     def choose(self, blocks: Mapping[str, Block]) -> Block:
-        """Run the block of the first unit that is due; somebody must be."""
+        """Run the block of the first unit that is due; there must be one."""
         return self._chosen(self._final, blocks)
 
     def _chosen(self, match: _Match, blocks: Mapping[str, Block]) -> Block:
@@ -128,7 +128,7 @@ def _play(match: _Match) -> Let:
 def idle(wiring: Wiring, steps: Iterable[Block]) -> frozenset[str]:
     """The units that can be left standing: nothing of them but the time changes between two jumps.
 
-    Their models say so in `still`. Where somebody looks at how far a unit gets, it goes along.
+    Their models say so in `still`. Where it matters how far a unit gets, it goes along.
     """
     still = {unit for unit, model in wiring.scenario.units.items() if _waits(model)}
     early = {i.unit for step in steps for i in walk(step) if isinstance(i, Advance) and i.early}
@@ -299,7 +299,7 @@ class _Instant:
                     Let(self._rounds, ZERO),
                     Repeat(
                         max_iterations=self._max_iterations,
-                        # Counted from half way on: whoever acts then is in the chain that does not end.
+                        # Counted from half way on: units that act then are in the chain that does not end.
                         body=(
                             If(half, tuple(Let(count, ZERO) for count in counts)),
                             *act,

@@ -408,7 +408,7 @@ def uncorrected(approximation: Approximation) -> Approximation:
 
 
 def is_held(approximation: Approximation) -> bool:
-    """Whether an input stands still during a step, as far as one can tell."""
+    """Whether an input is held during a step, as far as one can tell."""
     return bool(getattr(approximation, "constant", False))
 
 
@@ -425,8 +425,8 @@ def convergence(approximation: Approximation) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Constant: the value at the start of the step, or the one at its end where that is known (and not
-    because of an event on the way there)."""
+    """Constant: the value at the start of the step, or at its end if that is known (and not because of an
+    event on the way there)."""
 
     derivatives: ClassVar[int] = 0
 
@@ -509,10 +509,10 @@ class Linear:
 
 @dataclass(frozen=True, slots=True)
 class Hermite:
-    """Through values and derivatives at both ends of the last step (or of this one): cubic with the
-    first derivative, quintic with the second one too. Needs outputs that declare their `derivative`.
+    """Cubic (with second derivatives quintic) through values and derivatives at both ends of a step.
+    Needs outputs that declare their `derivative`.
 
-    Where an output cannot tell its derivatives yet (an FMU's, before its first step and after events), the
+    Where an output has no derivatives yet (an FMU's, before its first step and after events), the
     input is held, or follows the chord where the end is known; no slope is made up."""
 
     derivatives: int = 1
@@ -538,9 +538,8 @@ class Hermite:
 
 @dataclass(frozen=True, slots=True)
 class Taylor:
-    """The latest value, continued with its first derivative (``x + v·t``), or with the second one too; where
-    the end is known, as `Hermite`. Needs outputs that declare their `derivative`; while one cannot tell it,
-    it counts as 0."""
+    """The latest value, continued with its derivatives; where the end is known, as `Hermite`. Needs outputs
+    that declare their `derivative`; an unknown one counts as 0."""
 
     derivatives: int = 1
 
@@ -576,8 +575,7 @@ class Taylor:
 
 @dataclass(frozen=True, slots=True)
 class Continuous:
-    """Extrapolated interpolation: a straight line from where the last step's trajectory ended to the
-    latest value, so that an input never jumps at a communication point."""
+    """A straight line from where the last trajectory ended to the latest value: no jumps."""
 
     derivatives: ClassVar[int] = 0
 
@@ -609,9 +607,8 @@ class Continuous:
 
 @dataclass(frozen=True, slots=True)
 class Smooth:
-    """A cubic that leaves where, and as steeply as, the last step's trajectory arrived, and arrives where
-    linear extrapolation would: no jumps and no kinks at communication points. Where the end of the step is
-    known, it is the parabola through both ends and the point before: no jumps."""
+    """A cubic from where the last trajectory ended to where linear extrapolation would: no jumps, no kinks.
+    Where the end of the step is known, it is the parabola through both ends and the point before."""
 
     derivatives: ClassVar[int] = 0
 
@@ -661,8 +658,7 @@ class Smooth:
 
 @dataclass(frozen=True, slots=True)
 class Nepce:
-    """Extrapolation that makes good what it got wrong: the nearly energy-preserving coupling element of
-    Benedikt and Hofer (2013).
+    """The nearly energy-preserving coupling element of Benedikt and Hofer (2013).
 
     Over a step an input follows the `approximation` (`Hold`, `Linear`, `Polynomial` or `Hermite`), so that
     its integral is off by something. That is known when the step is done, and is given over the next one,
@@ -712,10 +708,11 @@ class Nepce:
         for i in range(place.size):
             before, *earlier = history.points(i)
             now = Point(Cell(place.now), tuple(Cell(r + i) for r in place.known), sure=True)
-            course = through([before, now, *earlier])
-            off = _integral(course, gone) - _integral([Cell(register + i) for register in by], gone)
-            told = apply(Op.WHERE, apply(Op.GT, gone, ZERO), Cell(missing + i) + off, ZERO)
-            lets.append(Let(missing + i, told))
+            exact = through([before, now, *earlier])
+            off = _integral(exact, gone) - _integral([Cell(register + i) for register in by], gone)
+            lets.append(
+                Let(missing + i, apply(Op.WHERE, apply(Op.GT, gone, ZERO), Cell(missing + i) + off, ZERO))
+            )
         lets += history.note()
         # What was missing in a step is made good in the time that it took, also if steps are shorter now.
         later = apply(Op.MAX, gone, Cell(due) - gone)

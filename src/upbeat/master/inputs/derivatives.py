@@ -266,7 +266,7 @@ def known(closed: Scenario, max_order: int) -> dict[str, int]:
 
 
 def constant_inputs(closed: Scenario) -> set[str]:
-    """The connected inputs that really stand still between events: only discrete-event units drive them."""
+    """The connected inputs that are really constant between events: only discrete-event units drive them."""
     units = closed.units
     return {
         c.target
@@ -279,7 +279,7 @@ def fitted(closed: Scenario, usual: Approximation) -> dict[str, Approximation]:
     """What inputs do of which fewer derivatives are known than the `usual` approximation wants: with as many
     as there are, or else a straight line.
 
-    Somebody's own approximation is left as it is, but for inputs that a master has made for itself: no user
+    A user's own approximation is left as it is, but for inputs that a master has made for itself: no user
     could give these another one.
     """
     internal = {

@@ -243,7 +243,7 @@ def energy(
 class _Ahead:
     """The trajectory of an input by an approximation, kept besides the coupling's own.
 
-    Beside, because a coupling hands over what it likes: an input that sees the end of the step
+    Separately, because a coupling hands over what it likes: an input that sees the end of the step
     (Gauss-Seidel, Iterated) has no extrapolated trajectory there, and its error is wanted all the same.
     """
 

@@ -49,7 +49,7 @@ differences are about what rates and inputs leave of errors."""
 
 @dataclass(frozen=True, slots=True)
 class LookAhead:
-    """Steps of `step`, but shorter where an event of the scenario is expected: one ends there.
+    """Steps of `step`, or to where an event is expected.
 
     The conditions of all events are followed over communication points. `method` says how: "published" as in
     the paper by Tischer, Genser, Watzenig and Benedikt, where a straight line through the last two values is

@@ -26,7 +26,7 @@ MAX_STEPS = 1000
 
 @dataclass(frozen=True)
 class Monitored(Wrapping):
-    """Steps as `pace` wants them, as far as they are among `steps` and proven to be stable in this sequence.
+    """Steps of `pace`, as far as they are among `steps` and proven stable in their sequence.
 
     Policy k is a step of the size ``steps[k]``, made by the step block ``blocks[k]`` of the program (see
     `Variants`; "step", the usual one, unless given). `leads` is the table of an automaton: ``leads[node][k]``

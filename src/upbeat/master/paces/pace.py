@@ -448,7 +448,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class EventDriven:
-    """From one known event to the next, in steps of `longest` at most: for units that rest in between."""
+    """From one known event to the next, in steps of `longest` at most."""
 
     longest: float = inf
     rests: ClassVar[bool] = True

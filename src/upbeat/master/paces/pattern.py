@@ -19,7 +19,7 @@ from upbeat.master.wiring import Wiring
 
 @dataclass(frozen=True)
 class Pattern:
-    """Steps of these sizes one after the other, again and again, each by one of the program's step blocks.
+    """Steps of these sizes in an order that repeats, each by one of the program's step blocks.
 
         Pattern([0.1] * 10, ["fine"] * 7 + ["step"] * 3)
 

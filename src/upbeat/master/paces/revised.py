@@ -45,7 +45,7 @@ NEARBY = 2.0
 @renamed
 @dataclass(frozen=True, slots=True)
 class Revised(Wrapping):
-    """Steps as `pace` proposes them, but one that has gone past an event is sent back to it.
+    """Steps of `pace`; one that has passed an event is repeated up to it.
 
     At the end of a step, before anything happens there, the conditions of all events are looked at. If one
     has come true more than `tolerance` ago, or has been true for a while within the step, all units are set

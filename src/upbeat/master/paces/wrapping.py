@@ -88,7 +88,7 @@ def error_control(pace: Pace) -> LooksAtStates | None:
 # Paces that name the step blocks of a program: whether these exist, and where.
 
 USUAL = "step"
-"""The block of whoever does not choose."""
+"""The block of a pace that does not choose."""
 
 
 def checked_blocks(blocks: object, steps: Sequence[float], who: str) -> tuple[str, ...]:

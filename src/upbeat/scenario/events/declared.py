@@ -140,9 +140,7 @@ class _Reading:
             raise Wrong(f"an event is a table, not {entry!r}", 'Write { when = "a.x <= 0", then = { … } }.')
         for key in entry:
             if key in ("rests", "slides"):
-                what = (
-                    f"'{key}' is for events inside a unit of equations: nobody between units knows what holds"
-                )
+                what = f"'{key}' is for events inside a unit of equations"
                 hint = (
                     f"Move the event there, [units.NAME.events.{name}], or end its leaps by what it changes."
                 )
@@ -296,7 +294,7 @@ def _target(text: str, directory: Readable) -> tuple[str, Port]:
 
 
 def _check_parameters(found: list[Event], directory: Readable, problems: Problems) -> None:
-    """A parameter is read as the value that it has before the run: nobody would see it change."""
+    """A parameter is read as the value that it has before the run: a change would not be seen."""
     changed = {(change.unit, change.name): "an event" for event in found for change in event.then}
     for unit, model in directory.models.items():
         equations = None if unit in directory.broken else getattr(bare(model), "equations", None)

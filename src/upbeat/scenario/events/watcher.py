@@ -501,7 +501,7 @@ class ObservedEvent(NamedTuple):
 
 
 def observed_events(closed: Scenario) -> Iterator[ObservedEvent]:
-    """All events that somebody watches for."""
+    """All events that are watched for."""
     for unit, watcher in watchers(closed.units).items():
         seen = {c.port: c.cells[0] for c in closed.connections if c.unit == unit}
         for event in watcher.events:

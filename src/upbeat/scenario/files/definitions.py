@@ -93,7 +93,7 @@ class Definitions:
     def unit(self, name: str, table: object) -> Model | None:
         """The model of `[units.name]`: one of its own, or one of `[models]` with other values."""
         if self._cells > MAX_CELLS_IN_ALL or self.full:
-            return None  # somebody says so; making the others would only take time and memory
+            return None  # that is a problem already; making the others would only take time and memory
         model = self._unit(name, table)
         self._cells += cells_of(model) if model is not None else 0
         self._units += 1 if model is None else stands_for(model)

@@ -9,7 +9,7 @@
     sample_time = 0.1                     # and the rate at which they run, if it is their own
     class = "my_models:Engine"            # a model class (or a model), with arguments = { … } for it
 
-The module is looked for beside the file first.
+The module is looked for next to the file first.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _load(reference: object, key: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(match[1])
     except ModuleNotFoundError as error:
         raise ModelError(
-            f"there is no Python module '{error.name}': it must lie beside the scenario file or be installed"
+            f"there is no Python module '{error.name}': it must lie next to the scenario file or be installed"
         ) from None
     except FAULTS as error:  # whatever the user's module raises while it is imported
         raise ModelError(f"importing '{match[1]}' failed: {type(error).__name__}: {error}") from error

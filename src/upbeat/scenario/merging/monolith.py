@@ -55,7 +55,7 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
     if closed.origin is not None:  # what was inside nested ones can be recorded, and is not by itself
         columns |= {end: name for end, name in closed.origin.columns.items() if end[0] == ""}
         shown = dict.fromkeys((*closed.origin.shown, *columns.values()), False) | closed.origin.shown
-        for name in closed.units.keys() - models.keys():  # whoever watched is gone, and so is what it saw
+        for name in closed.units.keys() - models.keys():  # watchers are gone, and so is what they saw
             for port in closed.units[name].ports:
                 shown.pop(closed.column(name, port.name), None)
     known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)

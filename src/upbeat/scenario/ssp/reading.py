@@ -697,7 +697,7 @@ _STEPS = {"FixedStepMaster": "stepSize", "FixedStepAlgorithm": "baseStepSize"}
 
 
 def _step(root: Element) -> float | None:
-    """A fixed step that somebody's annotation, or a draft of the standard, asks for."""
+    """A fixed step that an annotation, or a draft of the standard, asks for."""
     todo, found = [root], []
     while todo:
         element = todo.pop()

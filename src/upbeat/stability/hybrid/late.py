@@ -69,8 +69,7 @@ def largest_delay(
     max_delay: float | None = None,
     looks: int = LOOKS,
 ) -> LargestDelay | None:
-    """The smallest delay, up to `max_delay`, for which there is a closed orbit at a distance `within` these
-    two.
+    """The smallest delay, up to `max_delay`, with a closed orbit, at a distance `within` these two.
 
         up.largest_delay(up.load("ball.toml"))
 

@@ -432,7 +432,7 @@ ACCURACY = 1e-7
 COUNTED = 32
 """So many steps in a row are tried where something counts them."""
 FAINT = 1e-7
-"""States that move so little, beside the others, cannot be told apart."""
+"""States that move so little, compared with the others, cannot be told apart."""
 Trajectory = tuple[float, list[Signal]]
 
 
@@ -449,7 +449,7 @@ class Handle(Protocol):
     def write(self, values: Sequence[float]) -> None: ...
 
     def remainder(self) -> Any:
-        """What is to be seen beside the states, and must not depend on them."""
+        """What is to be seen next to the states, and must not depend on them."""
         ...
 
     def check_remainder(self, one: Any, two: Any) -> None:
@@ -471,7 +471,7 @@ class Handle(Protocol):
 
 
 class StatesOnly:
-    """A handle that tells of nothing beside the states."""
+    """A handle that tells of nothing next to the states."""
 
     counts = False
 
@@ -594,7 +594,7 @@ class DifferencedUnit(DynamicLinearUnit):
         largest = float(np.abs(outputs).max(initial=0.0))
         if not np.allclose(outputs[0], outputs[1], rtol=1e-9, atol=1e-12 * largest):
             raise StepError(
-                f"'{self._name}' cannot be linearised: it remembers what its inputs were, but tells nothing "
+                f"'{self._name}' cannot be linearised: it remembers what its inputs were, but shows nothing "
                 f"of its states. {self._handle.advice}"
             )
 

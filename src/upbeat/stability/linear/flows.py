@@ -293,7 +293,7 @@ class Differences:
         self._lengths: dict[tuple[int, int], float] = {}  # that were good the last time
 
     def dynamics(self, unit: Equated, t: float, x: Sequence[float], u: Sequence[Any]) -> tuple[Array, Array]:
-        if not x:  # whoever has no states has no derivatives that could be asked
+        if not x:  # without states there are no derivatives
             return np.zeros((0, 0)), np.zeros((0, len(u)))
         return self._differences(self._is.derivatives, [True] * len(x), t, x, u, 0)
 

@@ -43,7 +43,7 @@ from upbeat.master.program import (
 from upbeat.stability.linear.flows import Flow, Moving, affine
 
 # ----------------------------------------------------------------------------------------------------
-# The linear part of one unit, beside the unit: rows for its states and for the trajectories of its inputs.
+# The linear part of one unit, next to the unit: rows for its states and for the trajectories of its inputs.
 
 Array = npt.NDArray[np.float64]
 Rows = Array | None
@@ -208,7 +208,7 @@ class WithoutEvents:
 
 
 class DynamicLinearUnit(WithoutEvents, ABC):
-    """What goes beside any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
+    """What goes next to any unit that moves: rows are kept here; how it moves is up to the kinds of unit."""
 
     linear: bool
     labels: tuple[str, ...]
@@ -338,7 +338,7 @@ def _at(coefficients: Sequence[Rows], tau: float) -> Array:
 
 
 class StaticLinearUnit(WithoutEvents):
-    """Beside a unit that gives out nothing that moves with the others: all its rows are zero."""
+    """Next to a unit that gives out nothing that moves with the others: all its rows are zero."""
 
     accuracy = 0.0
     linear = True
@@ -581,7 +581,7 @@ class Neighbour(Interpreter):
 
 
 class Driven:
-    """A nested scenario as a unit of a neighbour: it is where whoever drives it has left it."""
+    """A nested scenario as a unit of a neighbour: it is where its driver has left it."""
 
     def __init__(self, model: Nested, start: float) -> None:
         inside = model.running
@@ -617,7 +617,7 @@ class Driven:
 
 
 # ----------------------------------------------------------------------------------------------------
-# The interpreter on linear forms: a program runs as ever, and beside every value goes its derivative.
+# The interpreter on linear forms: a program runs as ever, and next to every value goes its derivative.
 #
 # A *row* says how a value depends on the extended state, to first order. Whatever an instruction does to
 # values it does to rows by the chain rule, so one machine serves every coupling there is. Where a program
@@ -631,7 +631,7 @@ WORK = 3_000_000
 
 
 class Forms(Interpreter):
-    """An interpreter whose cells have rows, and whose units have somebody beside them.
+    """An interpreter whose cells have rows, and whose units have a linear part next to them.
 
     Rows are kept only where they are not zero. Unless it is `active`, nothing but values is computed.
     """
@@ -648,7 +648,7 @@ class Forms(Interpreter):
         self._active = False
         self._around = around
         self.allowance: Allowance = Allowance(WORK) if around is None else around.allowance
-        """What one look may still take; whoever looks renews it."""
+        """What one look may still take; it is renewed for each look."""
         self.rows: dict[int, Row] = {}
         self.trajectories: dict[tuple[str, str], tuple[float, list[Signal]]] = {}
         """What every input was given last, and when."""

@@ -86,12 +86,12 @@ ALIKE = 1e-7
 SMALLER = 16.0
 """… and so are those whose difference is smaller at a distance so much smaller: there is no kink."""
 JUMP = 1e-9
-"""What is left over of a step's end, relatively, beside any slope: then values jump."""
+"""What is left over of a step's end, relatively, compared with any slope: then values jump."""
 LOOSE = 1e-5
 """The same where solvers choose their steps, so that their errors may jump as well."""
 
 LENGTHS = (1.0, 1.0 / 8.0, 1.0 / 64.0)
-"""At these distances steps from beside a point are compared with what its slopes say, in parts of …"""
+"""At these distances steps from near a point are compared with what its slopes say, in parts of …"""
 NEAR, OFF, ROUNDING = 1e-5, 1e-3, 1e-14
 """… the first of these, relatively; slopes may be off by the second, and rounding makes the third …"""
 NEAR_LOOSE, OFF_LOOSE = 1e-2, 1e-2
@@ -99,7 +99,7 @@ NEAR_LOOSE, OFF_LOOSE = 1e-2, 1e-2
 
 
 class Nearby(NamedTuple):
-    """A step from beside an operating point: how far that was, where it led, its matrix over all of the
+    """A step from near an operating point: how far that was, where it led, its matrix over all of the
     extended state, and which entries it moves."""
 
     away: Array
@@ -109,7 +109,7 @@ class Nearby(NamedTuple):
 
 
 class Stands(Protocol):
-    """Whoever has found a matrix at a point (see `Inducing`), and can make a step from beside it."""
+    """Whoever has found a matrix at a point (see `Inducing`), and can make a step from near it."""
 
     @property
     def point(self) -> Array: ...
@@ -126,7 +126,7 @@ class Stands(Protocol):
 class Kinks:
     """Looks whether several linear pieces meet at the last operating point of `inducing`.
 
-    `found` is the matrix there. Slopes are looked at again beside the point, to all sides.
+    `found` is the matrix there. Slopes are looked at again near the point, to all sides.
     """
 
     def __init__(self, inducing: Stands, step: float, found: Induced, far: float) -> None:
@@ -168,7 +168,7 @@ class Kinks:
         )
 
     def check_slopes(self) -> None:
-        """That a step from beside the point ends where its slopes say; `NoMatrix` if not.
+        """That a step from near the point ends where its slopes say; `NoMatrix` if not.
 
         What curvature adds shrinks with the distance, relatively, and what rounding adds grows. Slopes that
         are not those of the step, or only those to one side, are off by the same at all distances.
@@ -195,7 +195,7 @@ class Kinks:
             if wrong.any():
                 place = int(np.argmax(np.where(wrong, close, 0.0)))
                 raise NoMatrix(
-                    "slopes jump at the operating point, or are not those of a step: beside it, "
+                    "slopes jump at the operating point, or are not those of a step: near it, "
                     f"{self._inducing.entries[place]} ends elsewhere than they say, however small a "
                     "deviation is. Choose another point (at=…, --at)."
                 )
@@ -240,7 +240,7 @@ class Crossings:
     """Looks whether the steps of a run, made from where others of them begin, end where their slopes say.
 
     A relay that switches on the way has the same slopes before and after, and what a deviation becomes is in
-    neither. So each step is made again from the points between its two ends, and from some beside it: what
+    neither. So each step is made again from the points between its two ends, and from some near it: what
     jumps there jumps for deviations. A solver that finds the place makes no jump, but its slopes are others.
     """
 
@@ -610,7 +610,7 @@ class Inducing:
 
     @property
     def looks(self) -> bool:
-        """Whether steps can, and have to, be made from beside the last point."""
+        """Whether steps can, and have to, be made from near the last point."""
         assert self._machine is not None
         return self._point is not None and not self._machine.linear
 
@@ -639,7 +639,7 @@ class Inducing:
         return self._point[1]
 
     def step_nearby(self, step: float, away: Array, *, rows: bool = True) -> Nearby:
-        """A step from beside the last point, with its matrix if `rows` are asked for."""
+        """A step from near the last point, with its matrix if `rows` are asked for."""
         assert self._machine is not None
         assert self._point is not None
         token, values = self._point

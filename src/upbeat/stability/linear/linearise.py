@@ -390,7 +390,7 @@ def _linear_unit(name: str, model: Model, unit: Any, given: Given, how: How) -> 
         return DifferencedUnit(name, named, model.ports, tokens, given, how.step)
     raise InvalidInput(
         f"'{name}' cannot be linearised: nothing is known of the states of a {type(model).__name__} that "
-        "can neither be set back nor tell its derivatives. Write it with equations (Ode, PythonOde), or give "
+        "can neither be set back nor give its derivatives. Write it with equations (Ode, PythonOde), or give "
         "it save() and restore() (Ability.ROLLBACK) with a token made of numbers."
     )
 

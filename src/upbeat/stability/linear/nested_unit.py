@@ -1,4 +1,4 @@
-"""Beside a nested scenario: its program inside is followed on linear forms, as the one around it is.
+"""Next to a nested scenario: its program inside is followed on linear forms, as the one around it is.
 
 The unit runs its own loop on a machine of linear forms, so rows move inside whenever the unit does anything.
 What is left to do here is to hand them over: the extended state inside is part of the one outside.

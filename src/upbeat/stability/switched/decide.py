@@ -401,7 +401,7 @@ MARGINAL = 1.0 - 1e-12
 """A cycle that shrinks less than this does not die out as far as rounding lets us say."""
 ASKED = 50
 """Of so many cycles, the fastest ones, it is found out whether they surely grow."""
-STAYS = "a sequence, repeated, neither decays nor grows as far as can be told"
+STAYS = "a sequence, repeated, neither decays nor grows as far as can be seen"
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 """Parts of the largest stress from which on an edge is searched for growing cycles."""
 LARGEST = 40

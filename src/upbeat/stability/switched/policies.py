@@ -26,7 +26,7 @@ from upbeat.stability.switched.system import Policy, SwitchedSystem, shifts, spe
 
 @dataclass(frozen=True)
 class Certified:
-    """Policies, in which sequences of them every motion decays, and the proof of that.
+    """Sequences of policies in which every motion decays, and the proof.
 
     A policy is a step of some size, made by one of the step blocks of the program. `system` is the switched
     system: one matrix for each policy, or for each sequence of `memory` policies and the one that follows,
@@ -136,7 +136,7 @@ class Certified:
 
     @property
     def _marginal(self) -> list[Repeated]:
-        """What neither dies out nor grows, as far as can be told."""
+        """What neither dies out nor grows, as far as can be seen."""
         grown = {one.policies for one in self.freely.growing}
         whole = {one.policies for one in self.freely.near if one.policies in self.freely.cycles}
         return [] if grown else [one for one in self.freely.near if one.policies in whole]
@@ -174,7 +174,7 @@ class Certified:
         if not self.freely.growing:
             return self._sentence(
                 "Undecided",
-                f"with steps of {sizes} some motion neither decays nor grows as far as can be told, so that "
+                f"with steps of {sizes} some motion neither decays nor grows as far as can be seen, so that "
                 "no sequence is proven to decay. A verdict on one step (--step) names that motion; hold or "
                 "damp it, if it should come to rest.",
             )
@@ -182,7 +182,7 @@ class Certified:
         if len(alone) == len(self.policies) and not self.memory:
             advice = (
                 "Each of them grows alone: take steps below the largest stable one, which a verdict on one "
-                "step (--step) tells, if there is one."
+                "step (--step) gives, if there is one."
             )
         else:
             advice = "Take a larger lift, or leave out sizes that grow."
@@ -318,7 +318,7 @@ class Held:
 
 
 def table_holds(made: Experiment, pace: Monitored, *, at: At = "start", seconds: float = 60.0) -> Held:
-    """Whether every sequence that a monitor lets through dies out, whoever wrote its table."""
+    """Whether every sequence that a monitor lets through dies out, from wherever its table is."""
     policies = tuple(map(Policy, pace.named, pace.steps))
     with Inducing(made, blocks=tuple(dict.fromkeys(pace.named)), sizes=pace.steps) as inducing:
         memory, matrices, linear, notes = windows(inducing, policies, at)

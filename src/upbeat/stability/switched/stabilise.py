@@ -249,7 +249,7 @@ class Pool:
 def stabilise(
     system: SwitchedSystem, *, lift: int = 1, seconds: float = 600.0, report: Report | None = None
 ) -> Stabilised:
-    """Forbid what has to be, on the lift of this degree, so that what is left is proven to die out.
+    """Forbid edges of this lift until all sequences left are proven to die out.
 
     All short cycles that grow are collected at once, and edges to break all of them are chosen together (see
     `best_cut`). What is left is decided on the smallest automaton for it, which often is a tenth of the
@@ -356,7 +356,7 @@ def cheapest_cut(automaton: Automaton, sets: Sequence[frozenset[int]]) -> tuple[
 
 
 def stabilise_greedily(system: SwitchedSystem, *, lift: int = 1, seconds: float = 600.0) -> Stabilised:
-    """Forbid one edge after the other, the best at the moment: what is published, to compare with.
+    """Forbid one edge after the other, the best at the moment, as published.
 
     First the edge that breaks most growing cycles of up to three policies, until there are none; then, as
     long as a growing cycle is found, the edge of it that costs least entropy.

@@ -79,7 +79,7 @@ def stability_along(
     seconds: float = SECONDS,
     **settings: Unpack[Settings],
 ) -> Along:
-    """Whether small deviations from a run die out: the run is followed and linearised at every step.
+    """Whether small deviations from a run die out, linearised at every step.
 
         up.stability_along(up.load("pendulum.toml"))
         up.stability_along(experiment, trace)

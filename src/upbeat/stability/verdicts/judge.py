@@ -38,7 +38,7 @@ LARGE = 250
 
 @dataclass(frozen=True)
 class Stability(Displayed):
-    """What can be said about one scenario under one master, for one size of communication steps.
+    """The verdict on one scenario under one master.
 
     `verdict` is "stable" (every motion decays), "unstable" (some motion grows) or "undecided". It holds
     everywhere if the scenario is proven to be `linear`; otherwise it is *local*, about small motions around
@@ -77,7 +77,7 @@ class Stability(Displayed):
         mode, free = self.mode, self.spectrum.free
         if not free or (mode.radius >= 1.0 and mode not in free):
             unsure = f"(it is known to ±{mode.uncertainty:.1g})"
-            return f"the largest eigenvalue, {mode.radius:.16g}, cannot be told from 1 {unsure}"
+            return f"the largest eigenvalue, {mode.radius:.16g}, cannot be distinguished from 1 {unsure}"
         names = ", ".join(dict.fromkeys(name for one in free for name, _ in one.ports[:1]))
         motions, like = (
             (f"one free motion ({names}) neither decays nor grows", "that")
@@ -225,13 +225,13 @@ def _check_scan(scan: object) -> None:
 
 
 def _unlooked(model: Induced, at: At) -> str:
-    """Why other steps are not looked at unless somebody asks; nothing if they are."""
+    """Why other steps are not looked at unless asked for; nothing if they are."""
     if model.unseen:
         return "of no step can be told more than that"
     if model.size > LARGE:
         return f"{model.size} entries make that slow; ask for it with scan"
     if not 1.0 / HUGE < model.step < HUGE:
-        return f"steps around {model.step:g} s are beyond what numbers can tell"
+        return f"steps around {model.step:g} s are beyond the precision of numbers"
     if not model.linear and at not in ("start", "rest"):
         return "every step would mean another run to that time; ask for it with scan"
     return ""
@@ -314,7 +314,7 @@ def _steps(
         wide = 10.0 if linear else 1.0
         if not 1.0 / HUGE < step < HUGE:
             raise InvalidInput(
-                f"steps around {step:g} s are beyond what numbers can tell: give both ends of scan"
+                f"steps around {step:g} s are beyond the precision of numbers: give both ends of scan"
             )
         low, high = step / (10.0 * wide), max(2.0 * step, min(10.0 * wide**2 * step, span))
         with suppress(Spent):

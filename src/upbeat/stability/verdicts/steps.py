@@ -111,7 +111,7 @@ class Between:
                 break
             middle = 0.5 * (low + high)
             good, radii = part.contracts(low, middle, high)
-            # What grows is not looked at any further to its right: that is somebody else's interval.
+            # What grows is not looked at any further to its right: that is another interval.
             bad = middle[radii >= 1.0]
             if len(bad):
                 found.suspects.append(float(bad.min()))

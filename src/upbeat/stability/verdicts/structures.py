@@ -31,7 +31,7 @@ SAME = 1e-9
 
 @dataclass(frozen=True)
 class StructuresStability:
-    """Verdicts on each structure, and on `switching` between them in every sequence that events allow."""
+    """Verdicts on each structure, and on `switching` between them."""
 
     parts: Mapping[str, Stability]
     switching: str

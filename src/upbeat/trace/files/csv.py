@@ -1,4 +1,4 @@
-"""Traces as CSV files, with events and steps in files beside them: writing and reading."""
+"""Traces as CSV files, with events and steps in files next to them: writing and reading."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from upbeat.trace.log import Ending, Outcome
 from upbeat.trace.recorder import Arrays, Deferred, Source, Stored, events_beside
 
 # ----------------------------------------------------------------------------------------------------
-# Events beside a CSV file: ``run.events.csv``, with the columns ``time,index,event,value``.
+# Events next to a CSV file: ``run.events.csv``, with the columns ``time,index,event,value``.
 #
 # Where there are events with more to say, there is ``details`` as well. Reals are written as the shortest
 # text that reads back to the same double, booleans as ``true`` and ``false``, enumerations as their labels,
@@ -84,7 +84,7 @@ class CsvEvents:
 
     @property
     def file(self) -> Appender:
-        """The file itself, for whoever goes on with it."""
+        """The file itself, to go on with."""
         return self._file
 
 
@@ -132,7 +132,7 @@ def is_events(path: Path) -> bool:
 
 
 def read_events(path: Path, kinds: Sequence[EventKind] = ()) -> EventLog:
-    """The events beside a CSV file; none if there is no such file. A cut-off last line is dropped."""
+    """The events next to a CSV file; none if there is no such file. A cut-off last line is dropped."""
     log = EventLog(kinds)
     if not is_events(path):
         return log
@@ -267,7 +267,7 @@ def columns_beside(path: Path) -> Path:
 
 
 def write_columns(path: Path, columns: Sequence[Column], ending: Ending | None = None, rows: int = 0) -> None:
-    """Write what the columns of a CSV file are beside it; and, when the run has ended, how that was."""
+    """Write what the columns of a CSV file are next to it; and, when the run has ended, how that was."""
     beside = columns_beside(path)
     data: dict[str, Any] = {"columns": [column.to_data() for column in columns], "ending": None}
     if ending is not None:
@@ -300,7 +300,7 @@ def is_columns(path: Path) -> bool:
 
 
 def _read_beside(path: Path, rows: int) -> tuple[dict[str, Column], Ending]:
-    """What is beside a CSV file of so many rows: its columns by name, and how the run ended.
+    """What is next to a CSV file of so many rows: its columns by name, and how the run ended.
 
     Nothing if there is no such file, or if it is none of ours. An ending that belongs to other rows (somebody
     has changed the file) is left out.

@@ -24,7 +24,7 @@ from upbeat.trace.log import Ending
 from upbeat.trace.recorder import Deferred, Source, Stored, events_beside
 
 # ----------------------------------------------------------------------------------------------------
-# Events beside a Parquet file: ``run.events.parquet``, a row for every event and a column for every name.
+# Events next to a Parquet file: ``run.events.parquet``, a row for every event and a column for every name.
 #
 # The columns are ``time``, ``index`` and one for each event, which is null in the rows of other events; an
 # array has one for each cell (``name[0]``, …), and an event without payload is ``true``. What the columns
@@ -156,7 +156,7 @@ def _collected(
 
 
 # ----------------------------------------------------------------------------------------------------
-# Results as Parquet: written at the end, in row groups, from a journal that grows beside it.
+# Results as Parquet: written at the end, in row groups, from a journal that grows next to it.
 #
 # A Parquet file cannot be read before its last byte is written, so a run that streams to
 # ``run.parquet`` writes the journal ``run.parquet.partial`` first. A run that is killed leaves that
@@ -183,7 +183,7 @@ def is_ours(path: Path) -> bool:
 class ParquetSink:
     """Streams to a journal; `close` turns it into Parquet, a row group at a time, and removes it.
 
-    Whoever has locked the journal owns both files.
+    The owner of the lock on the journal owns both files.
     """
 
     streams = True
@@ -366,7 +366,7 @@ def read_parquet(path: Path, *, events: bool = True) -> Stored:
 
 
 def _events(path: Path, count: int) -> EventLog:
-    """The events beside a file that had `count` of them."""
+    """The events next to a file that had `count` of them."""
     beside = events_beside(path)
     if count == 0:
         return EventLog()

@@ -44,7 +44,7 @@ def open_file(path: Path | str) -> FileSink:
 
 
 def _check_names(path: Path) -> None:
-    """`FileProblem` if a file beside the result cannot have its name: better now than after the run."""
+    """`FileProblem` if a file next to the result cannot have its name: better now than after the run."""
     others = {".csv": (events_beside, columns_beside), ".parquet": (events_beside, unfinished)}
     for name in others.get(path.suffix.lower(), ()):
         beside = name(path)
@@ -53,7 +53,7 @@ def _check_names(path: Path) -> None:
         except OSError as error:
             if error.errno == errno.ENAMETOOLONG:
                 raise FileProblem(
-                    f"cannot write results to '{path}': '{beside.name}', which may come to stand beside it, "
+                    f"cannot write results to '{path}': '{beside.name}', which may come to stand next to it, "
                     "is too long a name. Give a shorter one."
                 ) from None
 

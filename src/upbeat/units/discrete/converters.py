@@ -201,7 +201,7 @@ class Clock(Converter):
 
 @dataclass(frozen=True, init=False)
 class Sampler(Converter):
-    """Events that say what `signal` is at the times offset + k·every, k = 0, 1, …, from the output `event`.
+    """Events with the value of `signal` at the times offset + k·every.
 
         Sampler(0.1, unit="m")
 

@@ -201,7 +201,7 @@ class DevsUnit:
 
 
 def _own(state: Any) -> Any:
-    """The state, or a copy of it if somebody could change it."""
+    """The state, or a copy of it if it could be changed."""
     return state if is_fixed(state) else copy.deepcopy(state)
 
 

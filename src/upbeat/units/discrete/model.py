@@ -300,7 +300,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Emission:
-    """What an event output sends: nothing if `present` is 0, otherwise the values of `cells`."""
+    """What an event output sends: the values of `cells`, unless `present` is 0."""
 
     port: str
     present: Expr

@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, init=False)
 class PythonDiscrete:
-    """A discrete-event unit (DEVS): a state, how long it lasts, and what becomes of it.
+    """A discrete-event unit (DEVS) by Python functions.
 
         light = PythonDiscrete(
             start="red",

@@ -188,7 +188,7 @@ def _conditions(indicator: Expr) -> Iterator[Expr]:
 
 
 # ----------------------------------------------------------------------------------------------------
-# Equations that stop by themselves where somebody else's conditions come true, and say so.
+# Equations that stop by themselves where conditions of others come true, and say so.
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from upbeat.units.shorthand import entries, read_port
 
 @dataclass(frozen=True)
 class Sending:
-    """What somebody sends: `cells`, if `present`."""
+    """What is sent: `cells`, if `present`."""
 
     port: Port
     present: Expr

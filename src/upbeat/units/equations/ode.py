@@ -392,7 +392,7 @@ class Function(_Model):
 
 
 def equations_of(model: object) -> Equations | None:
-    """The equations that say all about a model; None if it is something else, or somebody's subclass, which
+    """The equations that say all about a model; None if it is something else, or a subclass by a user, which
     may mean more than they say."""
     return model.equations if type(model) in (Ode, Function) else None  # type: ignore[attr-defined]
 

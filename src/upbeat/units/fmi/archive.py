@@ -61,7 +61,7 @@ LIMITS = Limits()
 class Unpacked:
     """The folder with the contents of an archive, until `close`, the end of a ``with``, or of the process.
 
-    A folder that was there already (an FMU somebody unpacked) is used as it is and never removed.
+    A folder that was there already (an unpacked FMU) is used as it is and never removed.
     """
 
     def __init__(self, source: Path, path: Path, *, temporary: bool) -> None:

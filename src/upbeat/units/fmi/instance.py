@@ -452,7 +452,7 @@ def _refused(instance: Instance) -> str:
         f"{start}, and does not say why.{tool} Usual reasons: modelDescription.xml and library do not belong "
         f"together (its {'guid' if description.version == 2 else 'instantiationToken'} is "
         f"'{description.token}'), a licence or a file in its resources is missing, or only one instance is "
-        f"allowed. Its full log may tell: logging = true"
+        f"allowed. Its full log may say more: logging = true"
     )
 
 

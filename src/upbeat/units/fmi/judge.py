@@ -1,4 +1,4 @@
-"""What a probe found, as data, and what the measurements mean for whoever wants to use the FMU."""
+"""What a probe found, as data, and what the measurements mean for its users."""
 
 from __future__ import annotations
 

@@ -89,5 +89,5 @@ def known_to_fail(path: str | os.PathLike[str], interface: InterfaceName | None 
         ways = (interface,) if interface is not None else (CO_SIMULATION, MODEL_EXCHANGE)
         found = (recall(Path(path).resolve(), f"probe-{way}") for way in ways)
         return next((str(report["crash"]) for report in found if report and report.get("crash")), None)
-    except (OSError, UpbeatError):  # whoever opens the file will say what is wrong with it
+    except (OSError, UpbeatError):  # what is wrong with it is said when it is opened
         return None

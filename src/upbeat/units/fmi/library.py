@@ -105,7 +105,7 @@ def objection(path: Path, version: int, identifier: str) -> str | None:
     except FileProblem as problem:
         return str(problem)
     except (OSError, zipfile.BadZipFile):
-        pass  # whoever unpacks it says what is wrong
+        pass  # what is wrong is said when it is unpacked
     return None
 
 

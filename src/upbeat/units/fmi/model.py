@@ -179,7 +179,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, init=False)
 class Fmu:
-    """A model in a file: an FMU of FMI 2.0 or 3.0, for co-simulation or model exchange.
+    """An FMU of FMI 2.0 or 3.0, for co-simulation or model exchange.
 
         pump = Fmu("pump.fmu", parameters={"k": 3.0})
 
@@ -216,7 +216,7 @@ class Fmu:
     _key: Key = field(compare=False, repr=False)
 
     announced = False
-    """Its events are not all that happens: it moves in between, in steps that somebody must choose."""
+    """Its events are not all that happens: it moves in between, in steps that must be chosen."""
 
     def __init__(
         self,
@@ -471,7 +471,7 @@ class Fmu:
         return enter(self, core, name, start) if described is None else described(self, name, start)
 
     def reset_numbers(self) -> tuple[float, ...]:
-        """The numbers that a unit can begin again with others of: the start values that somebody gave."""
+        """The numbers that a unit can begin again with others of: the given start values."""
         from upbeat.units.fmi.unit import numbers_given
 
         return tuple(value for *_, values in numbers_given(self) or () for value in values)

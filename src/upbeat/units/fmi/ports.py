@@ -116,7 +116,7 @@ _CAUSALITIES = {
     Role.STRUCTURAL_PARAMETER: Causality.PARAMETER,
 }
 _CHOSEN = (Role.LOCAL, Role.CALCULATED_PARAMETER)
-"""What becomes an output only if somebody asks for it."""
+"""What becomes an output only if asked for."""
 _SETTLED = (Variability.CONSTANT, Variability.FIXED, Variability.TUNABLE)
 """What no input changes during a run."""
 _LARGEST = 2**63
@@ -248,7 +248,7 @@ def _length(dimension: Dimension, now: int, sizes: Mapping[str, int]) -> int:
 
 
 def choices(description: ModelDescription) -> list[str]:
-    """The variables that are no ports unless somebody wants them to be."""
+    """The variables that are no ports unless asked for."""
     return [v.name for v in description.variables if v.causality in _CHOSEN and v.type is not Type.CLOCK]
 
 
@@ -420,7 +420,7 @@ def shown(indicators: Sequence[str], derivatives: int) -> tuple[Port, ...]:
 
 
 Starts = dict[str, Values]
-"""The values that somebody gave, one per cell, by the name of the variable."""
+"""The given values, one per cell, by the name of the variable."""
 
 
 def refusal(variable: Variable) -> str:

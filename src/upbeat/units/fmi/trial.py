@@ -112,7 +112,7 @@ def _said(process: subprocess.Popen[bytes], notes: Path, deadline: float) -> byt
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The process and whatever it started are gone, also if somebody pressed Ctrl-C meanwhile."""
+    """The process and whatever it started are gone, also after Ctrl-C."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -144,7 +144,7 @@ def _initialize(instance: Instance, model: Fmu, start: float) -> None:
 
 
 def _given(model: Fmu) -> tuple[Given, Given]:
-    """What somebody gave, nothing else: the FMU knows its own start values. Sizes of arrays apart."""
+    """What was given, nothing else: the FMU knows its own start values. Sizes of arrays apart."""
     description, starts = model.description, dict(model.starts)
     sizes = sizes_of(description, starts)
     found: tuple[Given, Given] = [], []
@@ -155,7 +155,7 @@ def _given(model: Fmu) -> tuple[Given, Given]:
 
 
 def numbers_given(model: Fmu) -> tuple[tuple[int, int, str, tuple[float, ...]], ...] | None:
-    """The start values that somebody gave, as the core sets them again after a reset: numbers, all of them.
+    """The given start values, as the core sets them again after a reset: numbers, all of them.
 
     None where the FMU has to be instantiated again: texts, sizes of arrays, model exchange.
     """

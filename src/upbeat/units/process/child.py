@@ -332,7 +332,7 @@ def _memory(size: int) -> FileIO | IO[bytes]:
 
 def _file() -> IO[bytes]:
     """One on disk that has no name either."""
-    return tempfile.TemporaryFile(buffering=0)  # closed by whoever holds it
+    return tempfile.TemporaryFile(buffering=0)  # closed by its holder
 
 
 def _end_text(code: int) -> str:

@@ -26,7 +26,7 @@ KEEP_EVERY = 100
 
 @dataclass(frozen=True)
 class Isolated:
-    """A model whose units run in processes of their own: one that crashes or hangs ends the run, not Python.
+    """A model whose units run in processes of their own.
 
         Isolated(Ode(states={"x": "-x"}), deadline=2.0)
 
@@ -172,7 +172,7 @@ class Isolated:
 
         try:
             model = pickle.dumps(self.model)
-        except Exception as error:  # whatever somebody's __reduce__ raises
+        except Exception as error:  # whatever a user's __reduce__ raises
             raise ModelError(_unsendable(name, self.model, error)) from error
         core = has_core()
         if self.restart and not core:

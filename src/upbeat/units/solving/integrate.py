@@ -205,6 +205,9 @@ class Multistep:
     so that a unit that was set back goes exactly the way it went before.
     """
 
+    statistics: SolverStatistics | None = None  # CVODE's own counts are of another kind
+    last: Interpolant | None = None
+
     def __init__(self, solver: Cvode, inputs: Callable[[], Inputs], jacobian: Jacobian | None = None) -> None:
         # SUNDIALS writes warnings to stderr; what matters of them comes with the failure that follows.
         os.environ.setdefault("SUNLOGGER_WARNING_FILENAME", os.devnull)
@@ -321,6 +324,15 @@ class Multistep:
         """Restart at the next step."""
         self._x = None
 
+    def save(self) -> tuple[float, ...]:
+        """Nothing; but it restarts here, as one that is set back will."""
+        self.forget()
+        return ()
+
+    def restore(self, numbers: list[Any]) -> list[Any]:
+        """`numbers` are not its own."""
+        return numbers
+
 
 class _Hush:
     """Stands in for stdout: keeps the messages that scikit-sundae prints there, and passes on the rest."""
@@ -427,6 +439,8 @@ def _interpolant(
 class Fixed:
     """Equal solver steps; nothing to remember between communication steps."""
 
+    last: Interpolant | None = None
+
     def __init__(self, solver: RungeKutta) -> None:
         assert not isinstance(solver, DormandPrince)
         self._count = solver.count
@@ -455,6 +469,17 @@ class Fixed:
             x = new
         return x
 
+    def forget(self) -> None:
+        """There is no past."""
+
+    def save(self) -> tuple[float, ...]:
+        """Nothing."""
+        return ()
+
+    def restore(self, numbers: list[Any]) -> list[Any]:
+        """`numbers` are not its own."""
+        return numbers
+
 
 def _cubic(
     f: Derivatives, t: float, h: float, x: Vector, new: Vector, before: Sequence[float], end: float
@@ -476,6 +501,19 @@ class Adaptive:
     def scale(self, nominals: Sequence[float]) -> None:
         """The absolute tolerance of each component becomes `atol` times the size that it usually has."""
         self._atol = [self.solver.atol * nominal for nominal in nominals]
+
+    def forget(self) -> None:
+        """There is no past but a step size, whose error is looked at again."""
+
+    def save(self) -> tuple[float, ...]:
+        """The step size to try next."""
+        return (self.h,)
+
+    def restore(self, numbers: list[Any]) -> list[Any]:
+        """Take what `save` gave from the head of `numbers`; returns the others."""
+        self.h, *others = numbers
+        self.last = None
+        return others
 
     def advance(self, f: Derivatives, t: float, x: Vector, to: float, watch: Watch | None = None) -> Vector:
         """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped.
@@ -567,9 +605,39 @@ def _factor(error: float) -> float:
     return max(0.2, min(5.0, 0.9 * math.pow(error, -0.2)))
 
 
+class Integrator(Protocol):
+    """What moves the state of one unit: `Fixed`, `Adaptive` or `Multistep`."""
+
+    @property
+    def statistics(self) -> SolverStatistics | None:
+        """How hard it has worked; None if that is not counted."""
+        ...
+
+    @property
+    def last(self) -> Interpolant | None:
+        """The solution within its last step, if it is kept."""
+        ...
+
+    def advance(self, f: Rhs, t: float, x: list[float], to: float, watch: Watch | None = None) -> list[float]:
+        """The state at `to`, from state `x` at `t` < `to`; or at `watch.time` if that has stopped."""
+        ...
+
+    def forget(self) -> None:
+        """What came before obeyed other equations."""
+        ...
+
+    def save(self) -> tuple[float, ...]:
+        """What a token has to hold of it."""
+        ...
+
+    def restore(self, numbers: list[Any]) -> list[Any]:
+        """Take what `save` gave from the head of `numbers`; returns the others."""
+        ...
+
+
 def integrator(
     solver: Solver, inputs: Callable[[], Inputs] = lambda: ([], {}), jacobian: Jacobian | None = None
-) -> Fixed | Adaptive | Multistep:
+) -> Integrator:
     """A fresh integrator for one unit. `inputs` gives what all inputs do; `jacobian` may help."""
     if isinstance(solver, Cvode):
         return Multistep(solver, inputs, jacobian)

@@ -83,7 +83,7 @@ class RK4(_Fixed):
 @renamed
 @dataclass(frozen=True, slots=True)
 class DormandPrince:
-    """The 5(4) pair of Dormand and Prince with step-size control and dense output of order 4.
+    """The 5(4) pair of Dormand and Prince, with step-size control and dense output.
 
     `first` is the first step tried (chosen from the equations if not given), `longest` the longest
     step allowed, `max_steps` the most steps tried, rejected ones included, in one communication step.

@@ -13,14 +13,7 @@ from upbeat.core.ports import Port, Signal, Value
 from upbeat.core.records import dataclass
 from upbeat.core.replay import Allowance
 from upbeat.units.inputs import Conversion, InputTrajectories, check_packed, conversions, packed_size
-from upbeat.units.solving.integrate import (
-    Adaptive,
-    Fixed,
-    Interpolant,
-    Multistep,
-    SolverStatistics,
-    integrator,
-)
+from upbeat.units.solving.integrate import Integrator, Interpolant, SolverStatistics, integrator
 from upbeat.units.solving.solvers import Choice, DormandPrince, Solver, SolverError
 
 Equation = Callable[[float, Sequence[float], Sequence[Any]], Sequence[Any]]
@@ -138,7 +131,7 @@ class SolvedUnit:
         choice = self._is.choice
         return 0 if choice is None else choice.place(self._trajectories.held(choice.by))
 
-    def _chosen(self) -> Fixed | Adaptive | Multistep:
+    def _chosen(self) -> Integrator:
         """What integrates from here on."""
         place = self._place() if self._others else 0
         return self._others[place - 1] if place else self._solver
@@ -151,11 +144,11 @@ class SolvedUnit:
     @property
     def statistics(self) -> SolverStatistics | None:
         """How hard the solver has worked; None where there is nothing to integrate, and of CVODE."""
-        if isinstance(self._solver, Multistep) or not self._x:
-            return None
         all_ = self._solver.statistics
+        if all_ is None or not self._x:
+            return None
         for other in self._others:
-            all_ = all_ + other.statistics  # type: ignore[union-attr]  # none of them is CVODE
+            all_ = all_ + (other.statistics or SolverStatistics())
         return all_
 
     @property
@@ -241,8 +234,7 @@ class SolvedUnit:
                 self._is.tune(first, [self._is.convert[known.kind](cell) for cell in cells])  # type: ignore[union-attr]
                 self._cached = None
                 for solver in (self._solver, *self._others):
-                    if isinstance(solver, Multistep):  # its past obeyed other equations
-                        solver.forget()
+                    solver.forget()
                 return
             first += known.cells
         names = [known.name for known in self._is.inputs]
@@ -265,24 +257,18 @@ class SolvedUnit:
     @property
     def interpolant(self) -> Interpolant | None:
         """The state within the last step of an adaptive solver; not part of a token, gone after `restore`."""
-        return self._solver.last if isinstance(self._solver, Adaptive) else None
+        return self._solver.last
 
     def save(self) -> Token:
         """Everything that the future depends on."""
-        warm = (self._solver.h,) if isinstance(self._solver, Adaptive) else ()
-        if isinstance(self._solver, Multistep):
-            self._solver.forget()  # its past cannot be saved: go on as one that is set back would
-        return (self.time, *self._x, *warm, *self._trajectories.pack())
+        return (self.time, *self._x, *self._solver.save(), *self._trajectories.pack())
 
     def restore(self, token: Token) -> None:
         """Set back to what `save` gave."""
         count = len(self._x)
         self.time, *rest = token  # type: ignore[assignment]
         self._x, rest = rest[:count], rest[count:]  # type: ignore[assignment]
-        if isinstance(self._solver, Adaptive):
-            self._solver.h, *rest = rest  # type: ignore[assignment]
-            self._solver.last = None
-        self._trajectories.unpack(rest)
+        self._trajectories.unpack(self._solver.restore(rest))
         self._cached = None
 
     def to_bytes(self, token: Token) -> bytes:

@@ -185,7 +185,7 @@ def read_chart(states: object, initial: object, complaints: Complaints) -> Chart
             complaints.add(where, f'say in which state {inner} starts: initial = "{example}"')
         else:
             state.initial = chart.find(given, where, complaints, inside=state)
-        # Whoever looks at the tree in spite of a complaint finds leaves everywhere.
+        # In spite of a complaint the tree has leaves everywhere.
         state.initial = state.initial or next(iter(state.children.values()))
     return chart
 

@@ -215,7 +215,7 @@ def _written_states(state: State) -> dict[str, Any]:
 
 @dataclass(frozen=True, init=False)
 class StateMachine(FrontEnd):
-    """A machine that is in one leaf of a tree of states at a time, and changes by transitions.
+    """A machine with a tree of states and transitions between them.
 
         StateMachine(
             states=["red", "green", "off"],
