@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
+from fmu_maker import COMPILER
 from upbeat.engine.nesting.adapted import KINDS
 from upbeat.engine.packing import fingerprint
 from upbeat.units import wrapped
@@ -231,6 +232,44 @@ def test_events_and_signals() -> None:
     held = up.adapted(up.Function(["u"], {"v": "u"}), "hold on u")
     t = both(up.Scenario({"s": clock, "h": held}, {"h.u": "s.y"}), pace=0.1).one_sided()
     assert t["h.v"] == pytest.approx(2 * np.sin(3 * 0.5 * np.floor(t.time / 0.5 + 1e-9)))
+
+
+def test_events_of_outputs_that_follow_inputs_at_once() -> None:
+    inner = up.Function(
+        inputs=["u"],
+        outputs={
+            "y": "3*u",
+            "high": {"value": "u > 0.55", "kind": "boolean"},
+            "n": {"value": "floor(10*u)", "kind": "integer"},
+        },
+    )
+    source = up.adapted(inner, "sample 0.25 on y", "edge on high", "sample 0.1 on n")
+    ramp = up.Function(outputs={"y": "2*time"})
+    units = {"s": ramp, "m": source, "y": up.LastValue(0.0), "n": up.LastValue(0, of="integer")}
+    wires = {"m.u": "s.y", "y.event": "m.y", "n.event": "m.n"}
+    t = both(up.Scenario(units, wires), pace=0.2, until=1.0, events="auto")
+    ticks = 0.25 * np.floor(t.one_sided().time / 0.25 + 1e-9)
+    assert t.one_sided()["y.value"] == pytest.approx(6 * ticks)
+    assert t["n.value"][-1] == 20
+    assert t.events.times("m.high") == pytest.approx([0.275], abs=1e-5)
+
+
+@pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+def test_the_compiled_engine_names_what_runs_in_python() -> None:
+    with pytest.raises(up.InvalidInput, match=r"'m' \(adapted by 'every 0.02', which runs in Python\)"):
+        up.simulate(adapted("every 0.02"), pace=0.05, until=0.1, engine="compiled")
+
+
+@pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+@pytest.mark.parametrize(
+    "what",
+    [("rate 3", "average on y"), ("crossing 0.4 on y",), ("fixed_step 0.03", "lazy with longest = 0.2")],
+)
+def test_the_compiled_engine_does_the_same(what: tuple[str, ...]) -> None:
+    settings = {"pace": 0.1, "until": 1.0, "coupling": up.Negotiated()}
+    one, other = (up.simulate(adapted(*what), engine=e, **settings) for e in ("interpret", "compiled"))
+    for name in one.names:
+        assert one[name].tolist() == other[name].tolist(), name
 
 
 def test_inputs_that_go_on_between_communication_points() -> None:
