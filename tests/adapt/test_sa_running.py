@@ -164,6 +164,27 @@ def test_a_crossing_is_located_inside_a_step(read: Any) -> None:
     assert trace["s.x"][-1] == pytest.approx(0.05, abs=1e-8)  # from 0.5 to 0.55, the step that ends there
 
 
+def test_what_a_crossing_decides_may_be_stored(read: Any) -> None:
+    """The number of crossings: two of a wave in 1 s, upwards; inputs that are held are told."""
+    text = f"""{HEAD}for inner fmu A a with input ports u with output ports x
+        input ports level
+        in var count := 0.0;
+        in rules with crossing absolute tolerance = 1e-9 {{
+            level >! 0.5 -> {{ count := count + 1; }} --> {{ }};
+            true -> {{ }} --> {{ a.u := count; }}; }}"""
+    counter = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"], solver=up.RK4(20))
+    wave = up.Function(outputs={"x": "sin(4*3.141592653589793*time)"})
+    scenario = up.Scenario({"r": wave, "s": read(text, a=counter)}, {"s.level": "r.x"})
+    t = ran(scenario, pace=0.01)
+    at = np.array([1 / 24, 1 / 24 + 0.5])  # where sin is 1/2; the step that ends there counts already
+    starts = np.floor(at / 0.01) * 0.01
+    assert t["s.x"][-1] == pytest.approx((1.0 - starts).sum(), abs=1e-6)
+    held = up.experiment(scenario, step=0.01, until=1.0, coupling=up.GaussSeidel(), inputs="hold")
+    assert any("(s.level) where their crossing" in note for note in held.plan.program.notes)
+    moved = up.experiment(scenario, step=0.01, until=1.0, coupling=up.GaussSeidel(), inputs="linear")
+    assert not any("crossing" in note for note in moved.plan.program.notes)
+
+
 def test_first_order_hold_goes_on_between_executions(read: Any) -> None:
     gain = up.Function(inputs=["u"], outputs={"x": "u"})
     text = f"{ONE}periodic every 0.2 out rules with first order hold {{ true -> {{ }} --> {{ }}; }}"

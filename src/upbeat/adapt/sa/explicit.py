@@ -612,6 +612,8 @@ class Explicit:
     outputs: tuple[Port, ...]
     kinds: dict[str, str]
     """The types of variables and parameters: Real, Boolean, or empty where nothing says it."""
+    located: frozenset[str] = frozenset()
+    """The inputs whose crossings are looked for within a step."""
 
 
 def explicit(it: Adapted) -> Explicit:
@@ -638,6 +640,7 @@ class _Reduction:
     """What is remembered of the past, and for how many steps."""
     inputs: dict[str, Port] = field(default_factory=dict)
     outputs: dict[str, Port] = field(default_factory=dict)
+    located: set[str] = field(default_factory=set)
 
     def bad(self, at: Place, what: str, hint: str = "") -> None:
         found = bad(at, what, hint)
@@ -760,7 +763,7 @@ class _Reduction:
         self.stop()
         _Check(made, self, {ref.name: Ref(name, owner) for (owner, name), ref in store.items()}).all()
         self.stop()
-        return Explicit(made, it.inputs, it.outputs, self.kinds)
+        return Explicit(made, it.inputs, it.outputs, self.kinds, frozenset(self.located))
 
     def with_units(self, ports: Iterable[Port]) -> tuple[Port, ...]:
         """A port that says nothing of its unit and type has those of what it is bound to."""
@@ -1013,7 +1016,10 @@ class _Reduction:
         )
         past = any(isinstance(one, Ref) and one.index for one in expressions(rule.condition))
         into = all(self.inner_input(one.target) for one in statements(rule.first) if isinstance(one, Assign))
-        if seen or (past and into):  # known when the control has looked, not when inputs are taken
+        if seen and not into:  # known when the control has looked, which then stores what is to be stored
+            self.before.append(If(rule.condition, rule.first, at=rule.at))
+            return [Rule(_TRUE, (), (If(rule.condition, rule.second, at=rule.at),), at=rule.at)]
+        if seen or (past and into):  # and not when inputs are taken
             second = (If(rule.condition, (*rule.first, *rule.second), at=rule.at),)
             return [Rule(_TRUE, (), second, at=rule.at)]
         return [rule]
@@ -1023,6 +1029,8 @@ class _Reduction:
         number = 1 + sum(name.startswith("crossed_") for name in self.kinds)
         crossed, was = Ref(f"crossed_{number}"), Ref(f"before_{number}")
         level, value = one.right, one.left
+        seen = (ref for ref in expressions((value, level)) if isinstance(ref, Ref))
+        self.located |= {ref.name for ref in seen if ref.owner in ("", self.it.name)} & self.inputs.keys()
         relative, absolute = _tolerances(near.tolerances)
         up, down = ("<", ">") if one.op == ">!" else (">", "<")
 
