@@ -234,6 +234,21 @@ def test_events_and_signals() -> None:
     assert t["h.v"] == pytest.approx(2 * np.sin(3 * 0.5 * np.floor(t.time / 0.5 + 1e-9)))
 
 
+def test_explain_says_what_became_of_those_in_python() -> None:
+    class Plain:
+        def get(self, port: str) -> float:
+            return 0.0
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+    python = up.PythonUnit(lambda *_: Plain(), outputs=["y"])
+    units = {"a": up.adapted(PLANT, "every 0.02"), "b": up.adapted(python, "replay", "every 0.1")}
+    text = up.explain(up.experiment(up.Scenario(units), step=0.1, until=1.0))
+    assert "every 0.02: runs in Python, at 0.02 s and its multiples" in text
+    assert "replay: runs in Python, with a second instance" in text
+
+
 def test_events_of_outputs_that_follow_inputs_at_once() -> None:
     inner = up.Function(
         inputs=["u"],
@@ -326,6 +341,7 @@ def test_stacked_adaptations_are_one() -> None:
         ("w = z", "there is no output 'z'"),
         ("y = 2*", "ends too early"),
         ("hold on y", "hold is on an event output"),
+        ("low_pass 0.1", 'write "low_pass … on y"'),
         ("rotate 30 on y", "two ports"),
         ("extrapolate 1 on y", "'y' is an output"),
         ("extrapolate 9 on u", "order must be"),

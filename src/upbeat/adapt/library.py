@@ -610,7 +610,7 @@ def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
                 own["start"] = start * k if isinstance(k, (int, float)) else start
             return make(**own, units=units)
 
-        for name in _each(work, on, kind):
+        for name in _each(work, on, called or kind):
             work.block(name, called or kind, made, _SECONDS.get(kind, 0))
 
     kept = [p for p in signature.parameters.values() if p.name != "units"]
@@ -618,7 +618,7 @@ def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
     ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept]
     adapt.__signature__ = signature.replace(parameters=[*first, *ordered], return_annotation=None)  # type: ignore[attr-defined]
     adapt.__doc__ = make.__doc__
-    adapt.__name__ = kind
+    adapt.__name__ = called or kind
     return adapt
 
 
