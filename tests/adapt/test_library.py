@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import upbeat as up
+from fmu_maker import COMPILER
 from upbeat.engine.nesting.adapted import KINDS
 from upbeat.engine.packing import fingerprint
 from upbeat.units import wrapped
@@ -233,6 +234,59 @@ def test_events_and_signals() -> None:
     assert t["h.v"] == pytest.approx(2 * np.sin(3 * 0.5 * np.floor(t.time / 0.5 + 1e-9)))
 
 
+def test_explain_says_what_became_of_those_in_python() -> None:
+    class Plain:
+        def get(self, port: str) -> float:
+            return 0.0
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            return to
+
+    python = up.PythonUnit(lambda *_: Plain(), outputs=["y"])
+    units = {"a": up.adapted(PLANT, "every 0.02"), "b": up.adapted(python, "replay", "every 0.1")}
+    text = up.explain(up.experiment(up.Scenario(units), step=0.1, until=1.0))
+    assert "every 0.02: runs in Python, at 0.02 s and its multiples" in text
+    assert "replay: runs in Python, with a second instance" in text
+
+
+def test_events_of_outputs_that_follow_inputs_at_once() -> None:
+    inner = up.Function(
+        inputs=["u"],
+        outputs={
+            "y": "3*u",
+            "high": {"value": "u > 0.55", "kind": "boolean"},
+            "n": {"value": "floor(10*u)", "kind": "integer"},
+        },
+    )
+    source = up.adapted(inner, "sample 0.25 on y", "edge on high", "sample 0.1 on n")
+    ramp = up.Function(outputs={"y": "2*time"})
+    units = {"s": ramp, "m": source, "y": up.LastValue(0.0), "n": up.LastValue(0, of="integer")}
+    wires = {"m.u": "s.y", "y.event": "m.y", "n.event": "m.n"}
+    t = both(up.Scenario(units, wires), pace=0.2, until=1.0, events="auto")
+    ticks = 0.25 * np.floor(t.one_sided().time / 0.25 + 1e-9)
+    assert t.one_sided()["y.value"] == pytest.approx(6 * ticks)
+    assert t["n.value"][-1] == 20
+    assert t.events.times("m.high") == pytest.approx([0.275], abs=1e-5)
+
+
+@pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+def test_the_compiled_engine_names_what_runs_in_python() -> None:
+    with pytest.raises(up.InvalidInput, match=r"'m' \(adapted by 'every 0.02', which runs in Python\)"):
+        up.simulate(adapted("every 0.02"), pace=0.05, until=0.1, engine="compiled")
+
+
+@pytest.mark.skipif(not COMPILER, reason="there is no C compiler")
+@pytest.mark.parametrize(
+    "what",
+    [("rate 3", "average on y"), ("crossing 0.4 on y",), ("fixed_step 0.03", "lazy with longest = 0.2")],
+)
+def test_the_compiled_engine_does_the_same(what: tuple[str, ...]) -> None:
+    settings = {"pace": 0.1, "until": 1.0, "coupling": up.Negotiated()}
+    one, other = (up.simulate(adapted(*what), engine=e, **settings) for e in ("interpret", "compiled"))
+    for name in one.names:
+        assert one[name].tolist() == other[name].tolist(), name
+
+
 def test_inputs_that_go_on_between_communication_points() -> None:
     for order, inputs in ((0, up.Hold()), (1, up.Linear()), (2, up.Polynomial(2))):
         one = both(adapted(f"extrapolate {order} on u"), pace=0.1)
@@ -287,6 +341,7 @@ def test_stacked_adaptations_are_one() -> None:
         ("w = z", "there is no output 'z'"),
         ("y = 2*", "ends too early"),
         ("hold on y", "hold is on an event output"),
+        ("low_pass 0.1", 'write "low_pass … on y"'),
         ("rotate 30 on y", "two ports"),
         ("extrapolate 1 on y", "'y' is an output"),
         ("extrapolate 9 on u", "order must be"),

@@ -163,6 +163,26 @@ def test_the_time_since_the_last_execution() -> None:
     assert "var late := t - max(last_execution_time(a), last_execution_time(b));" in text
 
 
+def test_the_smallest_of_several() -> None:
+    text = made(f"semantic adaptation S s {PAIR} control {{ return min(H, 3, max(1, H, 2)); }}")
+    assert "return min(min(H, 3), max(max(1, H), 2));" in text
+
+
+def test_connections_of_a_module_give_inputs_the_names_of_their_sources() -> None:
+    """`armature_current -> obj_detected`: the tool's way to say that a port changes its name."""
+    text = """fmu power output ports current (A), speed
+        fmu control input ports found, start output ports up
+        power.current -> found
+        semantic adaptation S s for fmu control
+        in rules with crossing absolute tolerance = 1e-8 { current >! 5 -> found := 1.0; }"""
+    (layer,) = _layers(text)
+    assert [(port.name, port.unit) for port in layer.explicit.inputs] == [("current", "A"), ("start", "")]  # type: ignore[attr-defined]
+    both = text.replace("for fmu control", "for fmu power, control").partition("in rules")[0]
+    (layer,) = _layers(both)
+    assert "control.found := stored_power_current;" in text_of(layer.explicit.it)  # type: ignore[attr-defined]
+    assert [port.name for port in layer.explicit.inputs] == ["start"]  # type: ignore[attr-defined]
+
+
 def test_otherwise_is_the_opposite_of_a_crossing() -> None:
     text = made(EXAMPLES["crossing"])
     assert "if (crossed_1) {\n      a.on := true;" in text
@@ -260,11 +280,37 @@ ONE = (
             "not",
             "",
         ),
-        (f"{ONE}out rules\nwith fourth order hold {{ }}", 5, "order 0 or 1", "first order hold"),
+        (f"{ONE}out rules\nwith fourth order hold {{ }}", 5, "order 0, 1 or 2", "second order hold"),
         (f"{ONE}input ports q, true", 4, "'true' is a word of the language", 'true_ "true"'),
         (f"{ONE}control var otherwise := 1;", 4, "'otherwise' is a word", "another name"),
         (f"{ONE}delay at a.y", 4, "no inner unit reads 'a.y'", "out rules { delay at y; }"),
         (f"{ONE}control {{\n t := 2; }}", 5, "'t' is the time, and cannot be assigned", "variable"),
+        (f"{ONE}successive substitution starts at a.y", 4, "in no loop of the inner units", "Leave out"),
+        (
+            f"semantic adaptation S s {LOOP} successive substitution starts at z\n"
+            "with absolute tolerance = -1",
+            7,
+            "a tolerance is 0 or more, not -1",
+            "1e-8",
+        ),
+        (f'{ONE}in rules {{\n quantize(x, "low", 3, "middle", 1, "high"); }}', 5, "1 comes behind 3", ""),
+        (f"{ONE}in rules\nwith first order hold {{ }}", 5, "inputs are held as they are", "interpolation"),
+        (f"{ONE}input ports q\nin rules {{\n is_set(q + 1) -> {{ }}; }}", 6, "asks for a variable", ""),
+        (f"{ONE}control {{\n var z := 1; z := z[prev]; }}", 5, "'z' lives in one step only", "control var z"),
+        (f"{ONE}input ports q\ncontrol var k :=\n q[prev];", 6, "nothing was before the start", ""),
+        (
+            f"{ONE}input ports q\nin var k := 0.0;\nin rules {{ true -> {{\n k := q[prev]; }}; }}",
+            7,
+            "not known yet here what it was a step ago",
+            "q[prev] in the second part of in rules",
+        ),
+        (
+            "semantic adaptation S s for inner fmu A a with output ports Boolean up\n"
+            "for inner fmu B b with input ports Real v\nwith a.up -> b.v",
+            3,
+            "'b.v' is Real, and 'a.up' is Boolean",
+            "in rules",
+        ),
         ("module nothing", None, "no adaptation", "semantic adaptation"),
     ],
 )

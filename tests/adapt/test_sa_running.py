@@ -164,11 +164,64 @@ def test_a_crossing_is_located_inside_a_step(read: Any) -> None:
     assert trace["s.x"][-1] == pytest.approx(0.05, abs=1e-8)  # from 0.5 to 0.55, the step that ends there
 
 
+def test_what_a_crossing_decides_may_be_stored(read: Any) -> None:
+    """The number of crossings: two of a wave in 1 s, upwards; inputs that are held are told."""
+    text = f"""{HEAD}for inner fmu A a with input ports u with output ports x
+        input ports level
+        in var count := 0.0;
+        in rules with crossing absolute tolerance = 1e-9 {{
+            level >! 0.5 -> {{ count := count + 1; }} --> {{ }};
+            true -> {{ }} --> {{ a.u := count; }}; }}"""
+    counter = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"], solver=up.RK4(20))
+    wave = up.Function(outputs={"x": "sin(4*3.141592653589793*time)"})
+    scenario = up.Scenario({"r": wave, "s": read(text, a=counter)}, {"s.level": "r.x"})
+    t = ran(scenario, pace=0.01)
+    at = np.array([1 / 24, 1 / 24 + 0.5])  # where sin is 1/2; the step that ends there counts already
+    starts = np.floor(at / 0.01) * 0.01
+    assert t["s.x"][-1] == pytest.approx((1.0 - starts).sum(), abs=1e-6)
+    held = up.experiment(scenario, step=0.01, until=1.0, coupling=up.GaussSeidel(), inputs="hold")
+    assert any("(s.level) where their crossing" in note for note in held.plan.program.notes)
+    moved = up.experiment(scenario, step=0.01, until=1.0, coupling=up.GaussSeidel(), inputs="linear")
+    assert not any("crossing" in note for note in moved.plan.program.notes)
+
+
 def test_first_order_hold_goes_on_between_executions(read: Any) -> None:
     gain = up.Function(inputs=["u"], outputs={"x": "u"})
     text = f"{ONE}periodic every 0.2 out rules with first order hold {{ true -> {{ }} --> {{ }}; }}"
     trace = ran(up.Scenario({"r": RAMP, "s": read(text, a=gain)}, {"s.u": "r.x"}))
     np.testing.assert_allclose(trace["s.x"][3:], trace["time"][3:], atol=1e-9)
+
+
+def test_second_order_hold_goes_on_along_a_parabola(read: Any) -> None:
+    """With the start and two executions it shows a square exactly, also between executions."""
+    gain = up.Function(inputs=["u"], outputs={"x": "u"})
+    text = f"{ONE}periodic every 0.2 out rules with second order hold {{ true -> {{ }} --> {{ }}; }}"
+    square = up.Ode({"x": "2*time"}, outputs=["x"], solver=up.RK4(20))
+    trace = ran(up.Scenario({"r": square, "s": read(text, a=gain)}, {"s.u": "r.x"}), until=2.0)
+    late = trace["time"] > 0.35
+    np.testing.assert_allclose(trace["s.x"][late], trace["time"][late] ** 2, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["moore", "mealy"])
+def test_the_past_begins_with_what_was_at_the_start(read: Any, kind: str) -> None:
+    """Of an input that starts at 3, of an output, and of a variable that starts at 5."""
+    late = up.Ode({"x": "1"}, start={"x": 3.0}, outputs=["x"])
+    inner = up.Function(inputs=["u", "v", "w", "d"], outputs={"x": "u", "y": "v", "z": "w", "r": "d"})
+    text = f"""semantic adaptation reactive {kind} S s
+        for inner fmu A a with input ports u, v, w, d with output ports x, y, z, r
+        input ports i
+        control var p := 5.0;
+        control rules {{ a.v := p[prev]; p := p + 1; a.w := i; do_step(a, t, H); return H; }}
+        in rules {{ true -> {{ }} --> {{ a.u := i[prev]; }};
+                    i > i[prev] -> a.d := 1.0; otherwise -> a.d := -1.0; }}
+        output ports x, y, z, r
+        out rules {{ true -> {{ }} --> {{ s.z := a.z[prev]; }}; }}"""
+    trace = ran(up.Scenario({"r": late, "s": read(text, a=inner)}, {"s.i": "r.x"}))
+    source = trace["r.x"].tolist()
+    assert trace["s.x"].tolist() == [3.0, *source[:-1]]
+    assert trace["s.y"][1:].tolist() == [5.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0]
+    assert trace["s.z"][2:].tolist() == source[1:-1]
+    assert trace["s.r"].tolist() == [-1.0] + [1.0] * 10
 
 
 def test_state_machines_inside_react_and_wait(read: Any) -> None:

@@ -285,6 +285,9 @@ class Adaptation:
     """For messages."""
     remark: str = ""
     """Said in the notes of every run with it."""
+    locates: frozenset[str] = frozenset()
+    """Inputs whose crossing of a level it looks for within a step: the notes of a run say if these are held
+    there."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", dict(self.units))

@@ -610,7 +610,7 @@ def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
                 own["start"] = start * k if isinstance(k, (int, float)) else start
             return make(**own, units=units)
 
-        for name in _each(work, on, kind):
+        for name in _each(work, on, called or kind):
             work.block(name, called or kind, made, _SECONDS.get(kind, 0))
 
     kept = [p for p in signature.parameters.values() if p.name != "units"]
@@ -618,7 +618,7 @@ def _of_block(kind: str, called: str | None = None) -> Callable[..., None]:
     ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept]
     adapt.__signature__ = signature.replace(parameters=[*first, *ordered], return_annotation=None)  # type: ignore[attr-defined]
     adapt.__doc__ = make.__doc__
-    adapt.__name__ = kind
+    adapt.__name__ = called or kind
     return adapt
 
 
@@ -630,6 +630,13 @@ def _event(work: Wired, on: tuple[str, ...], kind: str) -> Iterable[Port]:
     if not on:
         raise ModelError(f'{kind} is on a port: write "{kind} … on y"')
     return [work.port(name) for name in on]
+
+
+def _turned(port: Port) -> Port:
+    """An event that was a signal, or the reverse: with nothing of what only the other can have."""
+    return replace(
+        port, event=not port.event, start=None, depends=frozenset(), derivative=None, reactive=None
+    )
 
 
 def hold(work: Wired, on: tuple[str, ...], start: Any = None) -> None:
@@ -644,9 +651,7 @@ def hold(work: Wired, on: tuple[str, ...], start: Any = None) -> None:
             first, of=None if port.items else port.kind.value, items=port.items or None, unit=port.unit,
             size=port.size,
         )  # fmt: skip
-        work.converter(
-            port.name, "hold", made, "event", "value", replace(port, event=not port.event, start=None)
-        )
+        work.converter(port.name, "hold", made, "event", "value", _turned(port))
 
 
 def sample(work: Wired, on: tuple[str, ...], every: float, offset: float = 0.0) -> None:
@@ -661,9 +666,7 @@ def sample(work: Wired, on: tuple[str, ...], every: float, offset: float = 0.0) 
             every, offset=offset, of=None if port.items else port.kind.value, items=port.items or None,
             unit=port.unit, size=port.size,
         )  # fmt: skip
-        work.converter(
-            port.name, "sample", made, "signal", "event", replace(port, event=not port.event, start=None)
-        )
+        work.converter(port.name, "sample", made, "signal", "event", _turned(port))
 
 
 def edge(work: Wired, on: tuple[str, ...], falling: bool = False) -> None:
@@ -675,9 +678,7 @@ def edge(work: Wired, on: tuple[str, ...], falling: bool = False) -> None:
             what = "a boolean output, or an event input that carries nothing"
             raise ModelError(f"edge is on {what}, and '{port.name}' is not")
         out = "fall" if falling else "rise"
-        work.converter(
-            port.name, "edge", Edge(), "signal", out, replace(port, event=not port.event, start=None)
-        )
+        work.converter(port.name, "edge", Edge(), "signal", out, _turned(port))
 
 
 def threshold(

@@ -214,7 +214,8 @@ def _named(one: Entered, model: Model) -> Entered:
 
 def _kind(model: Model) -> str:
     if not isinstance(model, Native) or Ability.NATIVE not in model.abilities:
-        return "Python"
+        adapts = getattr(model, "adapts", None)
+        return "Python" if adapts is None else f"adapted by {adapts[1]!r}, which runs in Python"
     return type(model).__name__
 
 

@@ -34,19 +34,7 @@ def held_inputs(wiring: Wiring) -> str | None:
 
     Those that only discrete-event units drive really do: nothing is to be said of them.
     """
-    units = wiring.scenario.units
-    moving = {
-        (c.unit, c.port)
-        for c in wiring.scenario.connections
-        if any(unit in units and not changes_at_instants(bare(units[unit])) for unit, _ in c.sources)
-    }
-    found = [
-        wiring.label(end)
-        for unit in looked_at(wiring.scenario)
-        for end in wiring.connected(unit)
-        if wiring.ports[end].kind is Kind.REAL and not wiring.ports[end].internal
-        if end in moving and is_held(wiring.approximation(end))
-    ]
+    found = _still(wiring, (end for unit in looked_at(wiring.scenario) for end in wiring.connected(unit)))
     if not found:
         return None
     named = _named(found)
@@ -54,6 +42,36 @@ def held_inputs(wiring: Wiring) -> str | None:
         f"inputs are held ({named}): during a step units do not see each other move, so that events come at "
         'the wrong time however well they are met: choose inputs="hermite" or "linear"'
     )
+
+
+def held_crossings(wiring: Wiring) -> str | None:
+    """What to say of adaptations that look within a step for the crossing of an input that stands still."""
+    ends = []
+    for unit, model in wiring.scenario.units.items():
+        adaptation = getattr(bare(model), "adaptation", None)
+        ends += [(unit, port) for port in sorted(getattr(adaptation, "locates", ()))]
+    if not (found := _still(wiring, ends)):
+        return None
+    return (
+        f"inputs are held ({_named(found)}) where their crossing of a level is looked for: it is found at "
+        'the start of the step, too early by up to a step: choose inputs="linear"'
+    )
+
+
+def _still(wiring: Wiring, ends: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of these inputs that are held in a step, although what gives them their values moves."""
+    units = wiring.scenario.units
+    moving = {
+        (c.unit, c.port)
+        for c in wiring.scenario.connections
+        if any(unit in units and not changes_at_instants(bare(units[unit])) for unit, _ in c.sources)
+    }
+    return [
+        wiring.label(end)
+        for end in ends
+        if end in moving and wiring.ports[end].kind is Kind.REAL and not wiring.ports[end].internal
+        if is_held(wiring.approximation(end))
+    ]
 
 
 def lost_between(pace: Pace, coupling: Coupling, closed: Scenario) -> list[str]:

@@ -20,6 +20,7 @@ from upbeat.master.handling import beyond_tolerance, handled, jumping, noticed_l
 from upbeat.master.held import (
     check_abilities,
     check_rates,
+    held_crossings,
     held_inputs,
     lost_between,
     too_quick,
@@ -166,6 +167,8 @@ class Master:
             wiring.note(note)
         chosen = Hold() in self.ports.values()  # on purpose
         if self._followed and not chosen and (held := held_inputs(wiring)) is not None:
+            wiring.note(held)
+        if (held := held_crossings(wiring)) is not None:
             wiring.note(held)
         coupled = self.coupled.blocks(wiring)
         steps = Steps(wiring.registers, wiring.now, wiring.next, block_names(coupled), span)

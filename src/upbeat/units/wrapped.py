@@ -77,6 +77,13 @@ class Resampled:
         """The model inside, and what a file calls this."""
         return self.model, f"every {self.every!r}"
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of it."""
+        inside = getattr(self.model, "notes", ())
+        said = f"every {self.every!r}: runs in Python, at {self.every!r} s and its multiples after the start"
+        return (*inside, f"{said}; its outputs are held")
+
     def around(self, model: Model) -> Resampled:
         """The same around another model."""
         return self if model is self.model else replace(self, model=model)
@@ -175,6 +182,12 @@ class Replayed:
     def adapts(self) -> tuple[Model, str]:
         """The model inside, and what a file calls this."""
         return self.model, "replay"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What became of it."""
+        said = "replay: runs in Python, with a second instance that is told the same and takes its place"
+        return (*getattr(self.model, "notes", ()), f"{said} where it is set back")
 
     def around(self, model: Model) -> Replayed:
         """The same around another model."""

@@ -330,6 +330,7 @@ class _Compiler:
             mealy=it.mealy is not False,
             delayed=frozenset(unit.name for unit in it.inner if unit.reactive is False),
             name=it.name,
+            locates=of.located,
         )
         return made
 

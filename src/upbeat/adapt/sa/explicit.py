@@ -11,6 +11,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from upbeat.adapt.sa.parsing import bad
@@ -64,7 +66,7 @@ MAX_ROUNDS = 1_000_000
 _TRUE, _H, _T = Literal(True), Ref("H"), Ref("t")
 BUILT_IN = {
     **dict.fromkeys(("floor", "ceil", "abs", "sqrt", "exp", "log", "sin", "cos", "tan"), (1, 1)),
-    **{"round": (1, 1), "min": (2, 2), "max": (2, 2), "is_close": (4, 4), "is_set": (1, 1)},
+    **{"round": (1, 1), "min": (2, 99), "max": (2, 99), "is_close": (4, 4), "is_set": (1, 1)},
     **{"do_step": (2, 3), "get_next_time_step": (1, 1), "elapsed": (1, 1), "last_execution_time": (1, 1)},
     **{"save_state": (1, 1), "rollback": (1, 1), "discard": (1, 1)},
 }
@@ -190,6 +192,10 @@ def _refuse(at: Place, what: str, hint: str = "") -> ScenarioError:
 
 def _tolerances(given: Iterable[Tolerance]) -> tuple[Expr, Expr]:
     """Relative and absolute."""
+    given = tuple(given)
+    for one in given:
+        if isinstance(one.value, Literal) and isinstance(one.value.value, float) and one.value.value < 0.0:
+            raise _refuse(one.value.at, f"a tolerance is 0 or more, not {one.value.value:g}", "Write 1e-8.")
     said = {one.kind: one.value for one in given}
     return said.get("relative", Literal(1e-6)), said.get("absolute", Literal(1e-8))
 
@@ -233,6 +239,14 @@ def _solved(it: Adapted, group: list[Any]) -> Adapted:
                     f"no inner unit reads '{ref.text}', so that a delay there would change nothing",
                     f"To show an output one step later, write: out rules {{ delay at {shown_as}; }}",
                 )
+    for rule in group:
+        for ref in rule.signals if isinstance(rule, Substitution) else ():
+            if _signal(it, ref) not in _looped(it):
+                raise _refuse(
+                    ref.at,
+                    f"'{ref.text}' is in no loop of the inner units, so that there is nothing to solve",
+                    "Leave out this line, or connect them to a loop: with unit.port -> unit.port.",
+                )
     iterated = [ref for ref, rule in cut.items() if isinstance(rule, Substitution)]
     delayed = [ref for ref, rule in cut.items() if isinstance(rule, Delay)]
     order = _order(it, frozenset(cut))
@@ -263,6 +277,16 @@ def _solved(it: Adapted, group: list[Any]) -> Adapted:
     body += [Assign(Ref(names[ref]), ref) for ref in delayed]
     body.append(Return(_H))
     return replace(it, control_vars=(*it.control_vars, *kept), control=tuple(body))
+
+
+def _looped(it: Adapted) -> set[Ref]:
+    """The signals of connections that are part of a loop between the inner units."""
+    reached: dict[str, set[str]] = {unit.name: {unit.name} for unit in it.inner}
+    for _ in it.inner:
+        for wire in it.wires:
+            if {wire.source.owner, wire.target.owner} <= reached.keys():
+                reached[wire.source.owner] |= reached[wire.target.owner]
+    return {wire.source for wire in it.wires if wire.source.owner in reached.get(wire.target.owner, set())}
 
 
 def _joined(op: str, parts: Sequence[Expr]) -> Expr:
@@ -588,6 +612,8 @@ class Explicit:
     outputs: tuple[Port, ...]
     kinds: dict[str, str]
     """The types of variables and parameters: Real, Boolean, or empty where nothing says it."""
+    located: frozenset[str] = frozenset()
+    """The inputs whose crossings are looked for within a step."""
 
 
 def explicit(it: Adapted) -> Explicit:
@@ -614,6 +640,7 @@ class _Reduction:
     """What is remembered of the past, and for how many steps."""
     inputs: dict[str, Port] = field(default_factory=dict)
     outputs: dict[str, Port] = field(default_factory=dict)
+    located: set[str] = field(default_factory=set)
 
     def bad(self, at: Place, what: str, hint: str = "") -> None:
         found = bad(at, what, hint)
@@ -736,7 +763,7 @@ class _Reduction:
         self.stop()
         _Check(made, self, {ref.name: Ref(name, owner) for (owner, name), ref in store.items()}).all()
         self.stop()
-        return Explicit(made, it.inputs, it.outputs, self.kinds)
+        return Explicit(made, it.inputs, it.outputs, self.kinds, frozenset(self.located))
 
     def with_units(self, ports: Iterable[Port]) -> tuple[Port, ...]:
         """A port that says nothing of its unit and type has those of what it is bound to."""
@@ -793,6 +820,12 @@ class _Reduction:
                 ends.append(inner.port(end.name))
             if len(ends) == 2:
                 self.converted(_H, ends[0], ends[1], wire.at)
+                made, taken = (port.type if port else "" for port in ends)
+                if made and taken and (made == "Boolean") is not (taken == "Boolean"):
+                    what = f"'{wire.target.text}' is {taken}, and '{wire.source.text}' is {made}"
+                    self.bad(
+                        wire.at, what, f"Give it a value by a rule: in rules {{ … {wire.target.text} := …; }}"
+                    )
         targets = [wire.target for wire in it.wires]
         for i, target in enumerate(targets):
             if target in targets[:i]:
@@ -939,9 +972,14 @@ class _Reduction:
     def lowered(self, rules: Rules | None, change: Callable[[Any, Rules], list[Rule]]) -> list[Rule]:
         found: list[Rule] = []
         self.conditions = []
-        for hold in (one for one in (rules.settings if rules else ()) if isinstance(one, Hold)):
-            if hold.order > 1:
+        holds = [one for one in (rules.settings if rules else ()) if isinstance(one, Hold)]
+        holds += [one.hold for one in (rules.rules if rules else ()) if isinstance(one, Rule) and one.hold]
+        for hold in holds:
+            if hold.order > 2:
                 self.bad(hold.at, *_HOLDS)
+            elif hold.order > 0 and change == self.in_rule:
+                what = "inputs are held as they are between communication points"
+                self.bad(hold.at, what, "Write 'multiply rate 10 times with first order interpolation'.")
         for rule in rules.rules if rules else ():
             found += change(rule, rules or Rules())
         return found
@@ -976,7 +1014,12 @@ class _Reduction:
         seen = any(
             isinstance(one, Ref) and one.name.startswith("crossed_") for one in expressions(rule.condition)
         )
-        if seen:  # known when the control has looked, not when inputs are taken
+        past = any(isinstance(one, Ref) and one.index for one in expressions(rule.condition))
+        into = all(self.inner_input(one.target) for one in statements(rule.first) if isinstance(one, Assign))
+        if seen and not into:  # known when the control has looked, which then stores what is to be stored
+            self.before.append(If(rule.condition, rule.first, at=rule.at))
+            return [Rule(_TRUE, (), (If(rule.condition, rule.second, at=rule.at),), at=rule.at)]
+        if seen or (past and into):  # and not when inputs are taken
             second = (If(rule.condition, (*rule.first, *rule.second), at=rule.at),)
             return [Rule(_TRUE, (), second, at=rule.at)]
         return [rule]
@@ -986,6 +1029,8 @@ class _Reduction:
         number = 1 + sum(name.startswith("crossed_") for name in self.kinds)
         crossed, was = Ref(f"crossed_{number}"), Ref(f"before_{number}")
         level, value = one.right, one.left
+        seen = (ref for ref in expressions((value, level)) if isinstance(ref, Ref))
+        self.located |= {ref.name for ref in seen if ref.owner in ("", self.it.name)} & self.inputs.keys()
         relative, absolute = _tolerances(near.tolerances)
         up, down = ("<", ">") if one.op == ">!" else (">", "<")
 
@@ -1012,6 +1057,10 @@ class _Reduction:
         return replace(crossed, at=one.at)
 
     def resolve_initial(self, value: Expr) -> Expr:
+        past = next((e for e in expressions(value) if isinstance(e, Ref) and e.index), None)
+        if past is not None:
+            self.bad(past.at, f"nothing was before the start, and {shown(past)} is an initial value")
+            return value
         return mapped(value, lambda e: self.ref(e, "Ctrl", set()) if isinstance(e, Ref) else e)
 
     def quantized(self, rule: Quantize, out: bool = False) -> list[Rule]:
@@ -1050,6 +1099,10 @@ class _Reduction:
             found: list[Statement] = []
             if not rule.bounds:
                 self.bad(rule.at, "one zone alone divides nothing", 'Write quantize(x, "low", 3.0, "high").')
+            limits = [(constant(bound, it), bound.at) for bound in rule.bounds]
+            for (one, _), (other, at) in pairwise(limits):
+                if one is not None and other is not None and not one < other:
+                    self.bad(at, f"limits of zones rise, and {other:g} comes behind {one:g}")
             value = Literal(0.0)
             target = Ref(port.name, it.name) if out else port.bound
             found.append(Assign(target, value))
@@ -1085,34 +1138,45 @@ class _Reduction:
         if any(isinstance(one, Binary) and one.op in (">!", "<!") for one in expressions(rule.condition)):
             self.bad(rule.at, "a crossing is located in the inputs only", "Write it into the in rules.")
         hold = rule.hold or next((one for one in rules.settings if isinstance(one, Hold)), None)
-        if hold is not None and hold.order > 1:
-            self.bad(hold.at, *_HOLDS)
-        return [rule, *self.held(rule, hold)] if hold is not None and hold.order == 1 else [rule]
+        return [rule, *self.held(rule, hold)] if hold is not None and hold.order in (1, 2) else [rule]
 
     def held(self, rule: Rule, hold: Hold) -> list[Rule]:
-        """First order: outputs go on as they changed over the last step of the unit."""
+        """First and second order: outputs go on along the line, or the parabola, through those that the unit
+        has shown after its last two, or three, steps."""
         found: list[Rule] = []
         for port in self.outputs.values():
             if port.bound is None or port.type not in ("", "Real"):
                 continue
-            slope, since = f"slope_{port.name}", f"since_{port.name}"
+            slope, since, bend, width = (
+                f"{what}_{port.name}" for what in ("slope", "since", "bend", "width")
+            )
             if slope in self.kinds:
                 continue
-            self.kinds |= {slope: "Real", since: "Real"}
+            parabola = hold.order == 2
+            own = (slope, since, bend, width) if parabola else (slope, since)
+            self.kinds |= dict.fromkeys(own, "Real")
             self.it = replace(
-                self.it, out_vars=(*self.it.out_vars, *(Declared(n, Literal(0.0)) for n in (slope, since)))
+                self.it, out_vars=(*self.it.out_vars, *(Declared(n, Literal(0.0)) for n in own))
             )
             old = Ref(variable("stored", port.bound.owner, port.bound.name))
             self.kinds.setdefault(old.name, "Real")
             grown = Binary("/", Binary("-", port.bound, old), Ref("h"))
+            wide = Binary("+", Ref("h"), Ref(width))
+            bent = Assign(Ref(bend), Binary("/", Binary("-", grown, Ref(slope)), wide))
+            turn = (If(Binary(">", Ref(width), Literal(0.0)), (bent,)), Assign(Ref(width), Ref("h")))
             first = If(
                 Binary(">", Ref("h"), Literal(0.0)),
                 (
+                    *(turn if parabola else ()),
                     Assign(Ref(slope), grown),
                     Assign(Ref(since), Binary("+", _T, Binary("+", Ref("dt"), Ref("h")))),
                 ),
             )
-            value = Binary("+", port.bound, Binary("*", Ref(slope), Binary("-", _T, Ref(since))))
+            late = Binary("-", _T, Ref(since))
+            value = Binary("+", port.bound, Binary("*", Ref(slope), late))
+            if parabola:
+                curve = Binary("*", Binary("*", Ref(bend), late), Binary("+", late, Ref(width)))
+                value = Binary("+", value, curve)
             inner = port_of(self.it, port.bound)
             value_out = self.converted(value, inner, port, hold.at)
             self.early.append(self.resolved(Rule(_TRUE, (first,), (), at=rule.at), "MapOut", "Out"))
@@ -1272,7 +1336,9 @@ class _Reduction:
             return one
         minimum, maximum = BUILT_IN[one.name]
         if not minimum <= len(one.args) <= maximum:
-            count = f"{minimum}" if minimum == maximum else f"{minimum} or {maximum}"
+            count = (
+                f"{minimum}" if minimum == maximum else f"{minimum} or {'more' if maximum > 3 else maximum}"
+            )
             self.bad(
                 one.at,
                 f"'{one.name}' takes {count} argument{'s' if maximum > 1 else ''}, not {len(one.args)}",
@@ -1289,6 +1355,8 @@ class _Reduction:
                     suggest(shown(unit), [u.name for u in it.inner], "inner units"),
                 )
                 return one
+        if one.name in ("min", "max") and len(one.args) > 2:
+            return reduce(lambda left, right: Call(one.name, (left, right), at=one.at), one.args)
         if one.name == "do_step" and len(one.args) == 2:
             since = Call("last_execution_time", (one.args[0],), at=one.at)
             return replace(one, args=(one.args[0], since, one.args[1]))
@@ -1296,6 +1364,8 @@ class _Reduction:
             return Binary("-", _T, replace(one, name="last_execution_time"), at=one.at)
         if one.name == "is_set":  # every port has a value from the start on
             what = one.args[0]
+            if not isinstance(what, Ref) or what.index:
+                self.bad(one.at, f"'is_set' asks for a variable, and '{shown(what)}' is none")
             unset = isinstance(what, Ref) and not what.owner and what.name in self.unset
             return Ref(f"{what.name}_is_set", at=one.at) if unset else Literal(True, at=one.at)  # type: ignore[union-attr]
         return one
@@ -1306,7 +1376,16 @@ class _Reduction:
             return one
         if one.index and write:
             self.bad(one.at, f"the past of '{one.text}' cannot be changed", "Leave out the index.")
-        return self.past(found, -one.index, where) if one.index else found
+        if not one.index or one.name in {p.name for p in self.it.params}:
+            return found
+        if one.name in local and not one.owner:
+            self.bad(
+                one.at,
+                f"'{one.name}' lives in one step only, and has no past",
+                f"Write: control var {one.name}",
+            )
+            return found
+        return self.past(found, -one.index, where)
 
     def found(self, one: Ref, where: str, local: set[str], write: bool) -> Ref | None:
         it = self.it
@@ -1321,7 +1400,7 @@ class _Reduction:
                 )
             return one
         times = _TIMES.get(where, ("t", "H"))
-        if one.name in ("t", "H", "h", "dt"):
+        if one.name in _MOMENTS:
             if write:
                 what = {"t": "the time", "H": "the size of the step"}.get(one.name, "a time of the language")
                 self.bad(
@@ -1426,14 +1505,20 @@ class _Reduction:
             self.bad(ref.at, "at most 100 steps are remembered", "Write a smaller index.")
             return ref
         outside = ref.owner == self.it.name
+        if outside and self.it.mealy is not False and (where == "In" or self.it.reactive is False):
+            self.bad(
+                ref.at,
+                f"outputs of a mealy adaptation follow '{ref.name}' at once, when it is not known yet here "
+                "what it was a step ago",
+                f"Read {ref.name}[prev] in {_PLACES['MapIn']} of a reactive one, or in control rules; "
+                "or make the adaptation a moore one.",
+            )
+            return ref
         late = where == "In" if outside else bool(ref.owner) and where in ("MapOut", "Out")
         base = variable("past", ref.owner, ref.name) if ref.owner else variable("past", ref.name)
         depth = steps - late
         _, held = self.back.get(base, (ref, -1))
-        port = self.inputs.get(ref.name) or self.outputs.get(ref.name) if outside else None
-        port = port or port_of(self.it, ref)
-        truth = self.kinds.get(ref.name) == "Boolean" and not ref.owner
-        start = default_of(port) if port else Literal(False) if truth else Literal(0.0)
+        start = Literal(0.0) if ref.name in _MOMENTS and not ref.owner else replace(ref, index=0)
         for number in range(held + 1, depth + 1):
             self.kinds[f"{base}_{number}"] = self.kind_of(ref)
             more = Declared(f"{base}_{number}", start)
@@ -1482,7 +1567,8 @@ class _Reduction:
         return walked(control)
 
 
-_HOLDS = ("outputs are held by order 0 or 1", "Write 'zero order hold' or 'first order hold'.")
+_MOMENTS = ("t", "H", "h", "dt")
+_HOLDS = ("outputs are held by order 0, 1 or 2", "Write 'zero', 'first' or 'second order hold'.")
 _ALIKE = str.maketrans("1I0", "llO")
 _PLACES = {
     "In": "the first part of in rules",

@@ -191,6 +191,8 @@ class Library:
             raise ScenarioError(problems)
         whole = replace(it, inner=tuple(units))
         whole = replace(whole, wires=(*it.wires, *self._wires(whole)))
+        if whole.inputs is None:
+            whole = replace(whole, inputs=tuple(self._named(whole)) or None)
         *under, last = layers(whole)
         for one in under:
             inside = {one.name: Layer(explicit(one), inside)}
@@ -213,6 +215,21 @@ class Library:
                 target = Ref(port.name, unit.name, at=it.at)
                 if target.text not in wired and len(makers) == 1:
                     yield Wire(Ref(port.name, makers[0].name, at=it.at), target, at=it.at)
+
+    def _named(self, it: Adapted) -> Iterator[Port]:
+        """Inputs that connections of the file lead to from outside: they have the names of their sources."""
+        taken = {wire.target.text for wire in it.wires}
+        for file in self._every():
+            for wire in file.wires:
+                name, owner = wire.source.name, wire.source.owner
+                target = _owned(it, wire.target, "inputs")
+                if target is None or {name, target.text} & taken or _owned(it, wire.source, "outputs"):
+                    continue
+                taken |= {name, target.text}
+                makers = [one for one in file.fmus if owner in ("", one.name, one.type)]
+                made = [port for one in makers for port in one.outputs if port.name == name]
+                said = made[0] if len(made) == 1 else Port(name)
+                yield Port(name, said.unit, said.type, bound=target, at=it.at)
 
     def _listed(self, it: Adapted) -> bool:
         """Whether its units are declared elsewhere: there, ports of the same name belong together."""
