@@ -130,6 +130,18 @@ def test_a_statement_alone_holds_always() -> None:
         ("Hint a {\n  statements { Property x := left.x < 3 kg }\n}", 2, 30, "does not fit"),
         ("Hint a { statements { Property x := left.x < 3 }", 1, 49, "missing"),
         ("Hint a { statements { Property x := left.F == PowerBondSuggestions } }", 1, 37, "with Load.v"),
+        (
+            "Hint a { statements { Property x := left.x == PowerBondSuggestions with right.F } }",
+            1,
+            37,
+            "no output that an input takes",
+        ),
+        (
+            "Hint a { statements { Property x := average[2](left.v) < 3 m/s } }",
+            1,
+            37,
+            "'average[2](left.v)' has no unit",
+        ),
     ],
 )
 def test_mistakes_are_told_where_they_are(text: str, line: int, column: int, said: str) -> None:
@@ -168,6 +180,50 @@ def test_hints_that_contradict_each_other_are_both_named(one: str, other: str, w
     with pytest.raises(up.ScenarioError, match="always and never"):
         about(masses(), (up.Hint("first", "left.x < 3"), never))
     about(masses(), (up.Hint("first", "left.x < 3"), up.Hint("second", "left.x > 2")))
+    slow = up.Hint("second", "FMUProperty left.shortest_step == 2 ms")
+    with pytest.raises(up.ScenarioError, match="'first' and 'second' contradict each other"):
+        about(masses(), (up.Hint("first", "FMUProperty left.exec_rate == 1 kHz"), slow))
+
+
+VALUES = [k / 2 for k in range(-1, 12)]
+"""Those in hints are whole, so that there are some between and beyond them."""
+SAYS = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__, "==": float.__eq__}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    *[st.lists(st.tuples(st.sampled_from(sorted(SAYS)), st.integers(0, 5)), min_size=1, max_size=2)] * 2,
+    *[st.sampled_from(["Universality", "Absence", "Existence"])] * 2,
+    st.booleans(),
+)
+def test_contradictions_are_told_exactly_where_no_trace_has_both(
+    one: list[tuple[str, int]], other: list[tuple[str, int]], how: str, how_other: str, turned: bool
+) -> None:
+    """On one signal: what holds always leaves values, among which must be those that occur some time."""
+    one = one if how != "Absence" else one[:1]  # which of two has to fail is not looked into
+    other = other if how_other != "Absence" else other[:1]
+    hints, kept, wanted = [], VALUES, []
+    for name, limits, pattern in (("a", one, how), ("b", other, how_other)):
+        text = " and ".join(
+            f"{number} {'=' if op == '==' else dict(zip('<>', '><', strict=True))[op[0]]}{op[1:]} left.v"
+            if turned
+            else f"left.v {op} {number}"
+            for op, number in limits
+        )
+        hints.append(up.Hint(name, {"p": text}, pattern=pattern))
+        holds = {v for v in VALUES if all(SAYS[op](v, float(number)) for op, number in limits)}
+        if pattern == "Existence":
+            wanted.append(holds)
+        else:
+            kept = [v for v in kept if (v in holds) is (pattern == "Universality")]
+    possible = bool(kept) and all(need & {*kept} for need in wanted)
+    if possible:
+        about(masses(), hints)
+        return
+    if "Absence" in (how, how_other) and "==" in str(one) + str(other):
+        return  # that a signal is never some number leaves all others
+    with pytest.raises(up.ScenarioError, match="contradict"):
+        about(masses(), hints)
 
 
 def test_what_no_trace_can_decide_is_refused() -> None:

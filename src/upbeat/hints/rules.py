@@ -22,11 +22,11 @@ import numpy as np
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, MasterError, UpbeatError
-from upbeat.core.ports import Causality, Kind
+from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.nesting.adapted import adapted
-from upbeat.hints.language import Bonded, Condition, Fact, Hint, Read, Smooth, known_ports
+from upbeat.hints.language import Bonded, Condition, Fact, Hint, Read, Smooth, known_ports, outputs_of
 from upbeat.hints.schedule import Coupled, Schedule
 from upbeat.hints.space import (
     STEP,
@@ -132,29 +132,14 @@ class Known:
     @cached_property
     def bonds(self) -> tuple[Bond, ...]:
         """The power bonds: those of hints, and those that units of measure tell."""
-        declared = [self._outputs(one) for one in self._about if isinstance(one, Bonded)]
+        declared = [outputs_of(self.scenario, one) for one in self._about if isinstance(one, Bonded)]
         return power_bonds(self.scenario, declared)
 
     @cached_property
     def hinted_bonds(self) -> tuple[Bond, ...]:
         """Those of hints."""
-        hinted = {frozenset(self._outputs(one)) for one in self._about if isinstance(one, Bonded)}
+        hinted = {frozenset(outputs_of(self.scenario, one)) for one in self._about if isinstance(one, Bonded)}
         return tuple(bond for bond in self.bonds if frozenset(bond.named(self.scenario)) in hinted)
-
-    def _outputs(self, one: Bonded) -> tuple[str, str]:
-        """Both outputs of a bond, whichever ports it is described by."""
-        return self._output(one.one), self._output(one.other)
-
-    def _output(self, name: str) -> str:
-        unit, _, causality = known_ports(self.scenario)[name]
-        if causality is not Causality.INPUT:
-            return name
-        sources = [link.output for link in self.links if (link.target, link.input) == (unit, name)]
-        if len(sources) != 1:
-            raise InvalidInput(
-                f"'{name}' belongs to no power bond: it is an input that no output goes to by itself"
-            )
-        return sources[0]
 
     def inputs_of(self, unit: str) -> tuple[str, ...]:
         """The inputs of a unit that others drive."""
