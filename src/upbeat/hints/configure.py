@@ -16,6 +16,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import field, replace
@@ -74,6 +75,8 @@ CLOSE: Final = 3.0
 """Ways that should end with errors this close to each other are both run to the end."""
 GROWN: Final = 1e6
 """What is so many times as large as in other runs has diverged."""
+LOST: Final = 1e100
+"""No quantity of engineering is as large as this."""
 LONGER: Final = 1.2
 """Steps that differ by less than this factor are no test of how errors fall with them."""
 SMOOTH: Final = 0.5
@@ -564,6 +567,10 @@ class _Search:
             guide = self.guide(ladders, further)
             if guide is not None and (kept := self.screened(ladders, rung, guide)):
                 break
+            if not self.measured:  # units may want the very step that there is now
+                for present, one in enumerate(ladders[0]):
+                    if one.chosen.get(STEP) == self.known.step and present != further:
+                        self.guide(ladders, present)
             if rung >= last or self.stopped.is_set():
                 return
             rung += 1  # where nothing is sound, steps are too long
@@ -692,29 +699,30 @@ class _Search:
         usual = float(np.median(list(sizes.values()))) if sizes else 0.0
         least = min(sizes.values(), default=0.0)
         found = []
-        far = max(GROWN * least, 10 * usual, 1e-300)
+        far = max(GROWN * least, 10 * usual, 1e-300) if done else math.inf
         for run in done:
             if math.isfinite(sizes[run]) and sizes[run] <= far:
                 found.append(run)
             else:
                 run.state, run.why = "diverged", f"values grow up to {sizes[run]:.2g}"
         for run in runs:
-            if run.state == "failed" and run.partial is not None and _size(run.partial) > far:
+            if run.state == "failed" and run.partial is not None and _size(run.partial) > min(far, LOST):
                 run.state = "diverged"
         return found
 
     def guide(self, ladders: list[list[Variant]], rung: int) -> _Run | None:
         """A run with a shorter step that tells which of the others are near to the truth."""
-
-        def order(ladder: list[Variant]) -> tuple[float, int]:
-            return -self.order(ladder[0]), _inner_calls(ladder[0])
-
-        for ladder in sorted(ladders, key=order):
+        failed: Counter[tuple[str, str]] = Counter()
+        rest = sorted(ladders, key=lambda ladder: (-self.order(ladder[0]), _inner_calls(ladder[0])))
+        while rest:  # what failed before is most likely to fail again
+            rest.sort(key=lambda ladder: sum(failed[option] for option in _options(ladder[0])))
+            ladder = rest.pop(0)
             run = self.all_of([ladder[rung]])[0]
             if run.trace is not None and math.isfinite(_size(run.trace)):
                 return run
             if self.stopped.is_set() or self.left <= 0:
                 return None
+            failed.update(_options(ladder[0]))
         return None
 
     def order(self, variant: Variant) -> float:
@@ -967,6 +975,11 @@ def _watched(made: Experiment, properties: Sequence[Any]) -> Experiment:
         signals = {name for one in closed_properties(closed) for name in one.signals}
         record = (*record, *sorted(signals))
     return made.with_(scenario=scenario, record=record)
+
+
+def _options(variant: Variant) -> set[tuple[str, str]]:
+    """What it has chosen, but for the step."""
+    return {(name, str(value)) for name, value in variant.chosen.items() if name != STEP}
 
 
 def _inner_calls(variant: Variant) -> int:

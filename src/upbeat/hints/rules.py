@@ -25,6 +25,7 @@ from upbeat.core.errors import InvalidInput, MasterError, UpbeatError
 from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.isolation import some_apart
 from upbeat.engine.nesting.adapted import adapted
 from upbeat.hints.language import Bonded, Condition, Fact, Hint, Read, Smooth, known_ports, outputs_of
 from upbeat.hints.schedule import Coupled, Schedule
@@ -199,7 +200,10 @@ class Known:
         return found
 
     def _quickest(self, units: Collection[str]) -> float | None:
-        """The time constant of the quickest motion of some units, with what they exchange."""
+        """The time constant of the quickest motion of some units, with what they exchange; None if nobody
+        knows, or if they run in processes of their own: one that may crash is not tried in this one."""
+        if some_apart(self.scenario, self.experiment.isolation):
+            return None
         step = 1e-5 * self.span
         inner = [c for c in self.scenario.connections
                  if c.unit in units and all(unit in units for unit, _ in c.sources)]  # fmt: skip
