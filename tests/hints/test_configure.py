@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,61 @@ def test_what_cannot_be_carried_out_ends_nothing() -> None:
     impossible = [one for one in found.tried if one.state == "not possible"]
     assert all("algebraic loop" in one.why and "hermite" in str(one.variant) for one in impossible)
     assert impossible
+
+
+class Fragile:
+    """x' = -x exactly, in steps of 0.1 only: shorter ones take the process along."""
+
+    def __init__(self, name: str, start: Any, parameters: Any) -> None:
+        self.x = 1.0
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if to - t < 0.09:
+            os._exit(3)
+        self.x *= math.exp(t - to)
+        return to
+
+    def save(self) -> float:
+        return self.x
+
+    def restore(self, token: float) -> None:
+        self.x = token
+
+
+def test_a_unit_that_takes_its_process_along_is_a_row_with_that_reason() -> None:
+    def two(known: Known, draft: Draft) -> None:
+        draft.offer("step", Option(0.1, 1.0), Option(0.05, 2.0))
+
+    scenario = up.Scenario({"unit": up.Isolated(up.PythonUnit(Fragile, outputs=["x"]))})
+    found = up.configure(up.experiment(scenario, step=0.1, until=1.0), rules=(Rule("two", two),))
+    states = {one.step: (one.state, one.why) for one in found.tried}
+    assert states[0.1][0] == "measured"
+    assert states[0.05][0] == "failed"
+    assert "exited with code 3" in states[0.05][1]
+    assert found.improved().master.pace == up.Fixed(0.1)
+
+
+class Picky(Fragile):
+    """The same, which raises an error."""
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if abs(to - t - 0.1) > 1e-9:
+            raise ValueError("steps of 0.1, please")
+        return super().advance(t, to, early)
+
+
+def test_the_present_step_remains_where_units_want_no_other() -> None:
+    other = up.Ode({"y": "x - y"}, inputs=["x"])
+    units = {"unit": up.PythonUnit(Picky, outputs=["x"]), "other": other}
+    scenario = up.Scenario(units, {"other.x": "unit.x"})
+    found = up.configure(up.experiment(scenario, step=0.1, until=1.0))
+    assert found.best is not None
+    assert found.best.step == 0.1
+    assert {one.state for one in found.tried if one.step != 0.1} <= {"failed", "not possible", "not run"}
+    assert "nothing is known of its error" in found.reason
 
 
 def test_errors_that_do_not_fall_are_not_called_good() -> None:
