@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,141 @@ def test_without_hints_the_most_exact_variant_is_found(file: Path) -> None:
     ranks = [(one.satisfied, one.error) for one in found.tried if one.state == "measured"]
     assert ranks[0][1] == min(error for _, error in ranks)
     assert "coupling = " in found.reason
+
+
+def test_a_pace_that_chooses_its_steps_gets_another_tolerance(file: Path, capsys: Any) -> None:
+    pace = 'pace = { kind = "error_control", tolerance = 1e-3 }'
+    file.write_text(FILE.replace("step = 0.1  # a guess", pace))
+    before = true_error(up.load(file).run())
+    assert main(["configure", str(file), "--quiet"]) == 0
+    assert "× the present ones" in capsys.readouterr().out
+    made = up.load(file.with_name("masses_configured.toml"))
+    assert isinstance(made.master.pace, up.ErrorControl)
+    assert made.master.pace.tolerance < 1e-3
+    assert true_error(made.run()) < before / 100
+
+
+def test_a_pace_whose_steps_nobody_can_change_stays() -> None:
+    """A traffic light from event to event: 60 s red, 50 s green, 10 s yellow, unless somebody is at work."""
+    made = up.load(Path(__file__).parents[2] / "examples/traffic_light.toml")
+    found = up.configure(made)
+    assert "nothing is known of its error" in found.reason
+    assert found.improved().master.pace == made.master.pace
+    times = [one.time for one in found.improved().run().events]
+    assert sorted({*times})[:4] == [60.0, 100.0, 300.0, 360.0]
+
+
+def test_what_cannot_be_carried_out_ends_nothing() -> None:
+    cart = up.Ode({"v": "-v if braking else 1"}, inputs={"braking": {"kind": "boolean"}}, outputs=["v"])
+    driver = up.Function(inputs=["v"], outputs={"on": {"value": "v > 1", "kind": "boolean"}})
+    scenario = up.Scenario(
+        {"cart": cart, "driver": driver}, {"cart.braking": "driver.on", "driver.v": "cart.v"}
+    )
+    found = up.configure(up.experiment(scenario, step=0.05, until=3.0))
+    assert found.best is not None
+    impossible = [one for one in found.tried if one.state == "not possible"]
+    assert all("algebraic loop" in one.why and "hermite" in str(one.variant) for one in impossible)
+    assert impossible
+
+
+class Fragile:
+    """x' = -x exactly, in steps of 0.1 only: shorter ones take the process along."""
+
+    def __init__(self, name: str, start: Any, parameters: Any) -> None:
+        self.x = 1.0
+
+    def get(self, port: str) -> float:
+        return self.x
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if to - t < 0.09:
+            os._exit(3)
+        self.x *= math.exp(t - to)
+        return to
+
+    def save(self) -> float:
+        return self.x
+
+    def restore(self, token: float) -> None:
+        self.x = token
+
+
+def test_a_unit_that_takes_its_process_along_is_a_row_with_that_reason() -> None:
+    def two(known: Known, draft: Draft) -> None:
+        draft.offer("step", Option(0.1, 1.0), Option(0.05, 2.0))
+
+    scenario = up.Scenario({"unit": up.Isolated(up.PythonUnit(Fragile, outputs=["x"]))})
+    found = up.configure(up.experiment(scenario, step=0.1, until=1.0), rules=(Rule("two", two),))
+    states = {one.step: (one.state, one.why) for one in found.tried}
+    assert states[0.1][0] == "measured"
+    assert states[0.05][0] == "failed"
+    assert "exited with code 3" in states[0.05][1]
+    assert found.improved().master.pace == up.Fixed(0.1)
+
+
+class Picky(Fragile):
+    """The same, which raises an error."""
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if abs(to - t - 0.1) > 1e-9:
+            raise ValueError("steps of 0.1, please")
+        return super().advance(t, to, early)
+
+
+def test_the_present_step_remains_where_units_want_no_other() -> None:
+    other = up.Ode({"y": "x - y"}, inputs=["x"])
+    units = {"unit": up.PythonUnit(Picky, outputs=["x"]), "other": other}
+    scenario = up.Scenario(units, {"other.x": "unit.x"})
+    found = up.configure(up.experiment(scenario, step=0.1, until=1.0))
+    assert found.best is not None
+    assert found.best.step == 0.1
+    assert {one.state for one in found.tried if one.step != 0.1} <= {"failed", "not possible", "not run"}
+    assert "nothing is known of its error" in found.reason
+
+
+def test_errors_that_do_not_fall_are_not_called_good() -> None:
+    """Pulses of half a millisecond, which no step resolves: they are met by chance."""
+    source = up.Function(outputs={"y": "1 if mod(time, 0.0503) < 0.0005 else 0"})
+    tank = up.Ode({"x": "u"}, inputs=["u"])
+    scenario = up.Scenario({"source": source, "tank": tank}, {"tank.u": "source.y"})
+    found = up.configure(up.experiment(scenario, step=0.11, until=5.0, inputs=up.Hold()))
+    assert found.best is not None
+    assert found.best.step == min(one.step for one in found.tried if one.state == "measured")
+    assert "which is not good" in found.reason
+
+
+def test_several_rates_of_software_are_told_apart_by_their_errors() -> None:
+    soft = up.Function(inputs=["x"], outputs={"u": "-x"})
+    slow = up.Function(inputs=["x"], outputs={"u": "-0.5*x"})
+    plant = up.Ode({"x": "u + w"}, inputs=["u", "w"], start={"x": 1.0})
+    links = {"soft.x": "plant.x", "slow.x": "plant.x", "plant.u": "soft.u", "plant.w": "slow.u"}
+    scenario = up.Scenario({"soft": soft, "slow": slow, "plant": plant}, links)
+    hints = [
+        up.Hint("quick", "FMUProperty soft.exec_rate == val 20 Hz"),
+        up.Hint("slow", "FMUProperty slow.exec_rate == val 10 Hz"),
+    ]
+    found = up.configure(up.experiment(scenario, step=0.1, until=2.0), hints)
+    x, w = 1.0, 0.0
+    for k in range(40):  # the plant integrates what is held
+        w = -0.5 * x if k % 2 == 0 else w
+        x += 0.05 * (w - x)
+    measured = [one for one in found.tried if one.state == "measured"]
+    assert measured
+    for one in measured:
+        assert one.error is not None
+        assert one.trace is not None
+        assert abs(one.trace["plant.x"][-1] - x) <= 3 * one.error * np.ptp(one.trace["plant.x"]) + 1e-6
+
+
+def test_no_unit_is_called_more_often_than_it_may_be(file: Path) -> None:
+    often = up.Hint("limit", "FMUProperty left.shortest_step == val 50 ms")
+    found = up.configure(up.load(file), often)
+    assert found.improved().master.pace == up.Fixed(0.05)
+    rate = up.Hint("rate", "FMUProperty right.exec_rate == val 20 Hz")
+    found = up.configure(up.load(file), [often, rate])
+    assert {one.step for one in found.tried if one.made is not None} == {0.05}
+    with pytest.raises(up.InvalidInput, match=r"'left' must not be called .* every 0.05 s, and the longest"):
+        up.configure(up.load(file), [often, up.Hint("rate", "FMUProperty right.exec_rate == val 1 kHz")])
 
 
 def test_with_a_tolerance_the_cheapest_that_is_good_enough_wins(file: Path) -> None:

@@ -130,6 +130,18 @@ def test_a_statement_alone_holds_always() -> None:
         ("Hint a {\n  statements { Property x := left.x < 3 kg }\n}", 2, 30, "does not fit"),
         ("Hint a { statements { Property x := left.x < 3 }", 1, 49, "missing"),
         ("Hint a { statements { Property x := left.F == PowerBondSuggestions } }", 1, 37, "with Load.v"),
+        (
+            "Hint a { statements { Property x := left.x == PowerBondSuggestions with right.F } }",
+            1,
+            37,
+            "no output that an input takes",
+        ),
+        (
+            "Hint a { statements { Property x := average[2](left.v) < 3 m/s } }",
+            1,
+            37,
+            "'average[2](left.v)' has no unit",
+        ),
     ],
 )
 def test_mistakes_are_told_where_they_are(text: str, line: int, column: int, said: str) -> None:
@@ -168,6 +180,50 @@ def test_hints_that_contradict_each_other_are_both_named(one: str, other: str, w
     with pytest.raises(up.ScenarioError, match="always and never"):
         about(masses(), (up.Hint("first", "left.x < 3"), never))
     about(masses(), (up.Hint("first", "left.x < 3"), up.Hint("second", "left.x > 2")))
+    slow = up.Hint("second", "FMUProperty left.shortest_step == 2 ms")
+    with pytest.raises(up.ScenarioError, match="'first' and 'second' contradict each other"):
+        about(masses(), (up.Hint("first", "FMUProperty left.exec_rate == 1 kHz"), slow))
+
+
+VALUES = [k / 2 for k in range(-1, 12)]
+"""Those in hints are whole, so that there are some between and beyond them."""
+SAYS = {"<": float.__lt__, "<=": float.__le__, ">": float.__gt__, ">=": float.__ge__, "==": float.__eq__}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    *[st.lists(st.tuples(st.sampled_from(sorted(SAYS)), st.integers(0, 5)), min_size=1, max_size=2)] * 2,
+    *[st.sampled_from(["Universality", "Absence", "Existence"])] * 2,
+    st.booleans(),
+)
+def test_contradictions_are_told_exactly_where_no_trace_has_both(
+    one: list[tuple[str, int]], other: list[tuple[str, int]], how: str, how_other: str, turned: bool
+) -> None:
+    """On one signal: what holds always leaves values, among which must be those that occur some time."""
+    one = one if how != "Absence" else one[:1]  # which of two has to fail is not looked into
+    other = other if how_other != "Absence" else other[:1]
+    hints, kept, wanted = [], VALUES, []
+    for name, limits, pattern in (("a", one, how), ("b", other, how_other)):
+        text = " and ".join(
+            f"{number} {'=' if op == '==' else dict(zip('<>', '><', strict=True))[op[0]]}{op[1:]} left.v"
+            if turned
+            else f"left.v {op} {number}"
+            for op, number in limits
+        )
+        hints.append(up.Hint(name, {"p": text}, pattern=pattern))
+        holds = {v for v in VALUES if all(SAYS[op](v, float(number)) for op, number in limits)}
+        if pattern == "Existence":
+            wanted.append(holds)
+        else:
+            kept = [v for v in kept if (v in holds) is (pattern == "Universality")]
+    possible = bool(kept) and all(need & {*kept} for need in wanted)
+    if possible:
+        about(masses(), hints)
+        return
+    if "Absence" in (how, how_other) and "==" in str(one) + str(other):
+        return  # that a signal is never some number leaves all others
+    with pytest.raises(up.ScenarioError, match="contradict"):
+        about(masses(), hints)
 
 
 def test_what_no_trace_can_decide_is_refused() -> None:
@@ -275,32 +331,71 @@ def test_patterns_mean_what_their_phrases_say(pattern: str, scope: str, rows: li
     assert found.verdict != "undecided"
 
 
-@settings(max_examples=100, deadline=None)
+PHRASES = {
+    "MinDuration": "once p holds it will hold for at least {} s",
+    "MaxDuration": "once p holds it will hold for less than {} s",
+    "Recurrence": "p holds repeatedly every {} s",
+    "Response": "if p holds then in response s holds within {} s",
+    "SteadyState": "p holds in the long run",
+}
+
+
+def in_time(pattern: str, rows: Rows, scope: str, times: list[float], seconds: float) -> bool:
+    """The same for patterns with times: nothing fails for which the run has no time left."""
+    p, s, n = rows.truths["p"], rows.truths["s"], len(rows)
+    for begin, end, _ in rows.segments(scope):
+        for i in range(begin, end):
+            soon = [k for k in range(i, n) if times[k] <= times[i] + seconds]
+            late = times[i] + seconds > times[-1]
+            first, last = i, i  # of the rows around at which p goes on, the first and the last one inside
+            while first > 0 and p[i] and p[first - 1]:
+                first -= 1
+            while last + 1 < end and p[i] and p[last + 1]:
+                last += 1
+            match pattern:
+                case "MinDuration":
+                    bad = p[i] and last < end - 1 and times[last] - times[first] < seconds
+                case "MaxDuration":
+                    bad = p[i] and times[last] - times[i] >= seconds
+                case "Recurrence":
+                    bad = not late and not any(p[k] or k >= end for k in soon)
+                case "Response":
+                    bad = p[i] and not late and not any(s[k] and k < end for k in soon)
+                case _:
+                    bad = not p[n - 1]
+            if bad:
+                return False
+    return True
+
+
+@settings(max_examples=300, deadline=None)
 @given(
-    st.sampled_from(["MaxDuration", "Recurrence", "Response"]),
-    st.lists(st.tuples(*[st.booleans()] * 2), min_size=3),
+    st.sampled_from(sorted(PHRASES)),
+    st.sampled_from(SCOPES),
+    st.lists(st.tuples(*[st.booleans()] * 5), min_size=6, max_size=14),
+    st.lists(st.sampled_from([0.5, 1.0]), min_size=14, max_size=14),
+    st.sampled_from([0.5, 1.0, 2.0]),
 )
-def test_patterns_with_times_count_seconds(pattern: str, rows: list[tuple[bool, bool]]) -> None:
-    p, s = [row[0] for row in rows], [row[1] for row in rows]
-    phrase = {
-        "MaxDuration": "once p holds it will hold for less than 2 s",
-        "Recurrence": "p holds repeatedly every 2 s",
-        "Response": "if p holds then in response s holds within 2 s",
-    }[pattern]
-    hint = up.Hint("h", {"p": "u.p > 0.5", "s": "u.s > 0.5"}, pattern=f"{pattern}: {phrase}")
-    n = len(rows)
-    found = up.robustness(trace_of({"p": p, "s": s}), hint.formula(n - 1.0))
-    if pattern == "MaxDuration":
-        good = not any(all(p[i : i + 3]) for i in range(n - 2))
-    elif pattern == "Recurrence":
-        good = not any(not any(p[i : i + 3]) and i + 2 < n for i in range(n))
-    else:
-        good = not any(p[i] and not any(s[i : i + 3]) and i + 2 < n for i in range(n))
-    assert (found.verdict == "holds") is good
+def test_patterns_with_times_count_seconds(
+    pattern: str, scope: str, rows: list[tuple[bool, ...]], steps: list[float], seconds: float
+) -> None:
+    if pattern == "SteadyState" and scope not in ("Globally", "After q"):
+        return  # a long run has no end
+    truths = {name: [row[k] for row in rows] for k, name in enumerate(NAMES)}
+    times = [sum(steps[:k]) for k in range(len(rows))]
+    hint = up.Hint(
+        "h",
+        {name: f"u.{name} > 0.5" for name in NAMES},
+        scope=scope,
+        pattern=f"{pattern}: {PHRASES[pattern].format(seconds)}",
+    )
+    found = up.robustness(trace_of(truths, times), hint.formula(times[-1]))
+    assert (found.verdict == "holds") is in_time(pattern, Rows(truths), scope, times, seconds)
+    assert found.verdict != "undecided"
 
 
-def trace_of(truths: dict[str, list[bool]]) -> Trace:
+def trace_of(truths: dict[str, list[bool]], times: list[float] | None = None) -> Trace:
     n = len(next(iter(truths.values())))
     values = {f"u.{name}": np.array(given, float) for name, given in truths.items()}
-    made = Trace.from_arrays(np.arange(float(n)), values)
+    made = Trace.from_arrays(np.arange(float(n)) if times is None else np.array(times), values)
     return Trace(made.columns, made.source, Ending(Outcome.FINISHED))

@@ -101,6 +101,14 @@ def separated(scenario: Scenario, isolation: Isolation) -> Scenario:
     return _separated(scenario, isolation, fmus)
 
 
+def some_apart(scenario: Scenario, isolation: Isolation) -> bool:
+    """Whether a unit of the scenario runs in a process of its own."""
+    return any(
+        some_apart(model.scenario, isolation) if isinstance(model, Nested) else as_isolated(model) is not None
+        for model in separated(scenario, isolation).units.values()
+    )
+
+
 def together(scenario: Scenario) -> Scenario:
     """The scenario with all units in this process, whatever they say."""
     return scenario.with_units(

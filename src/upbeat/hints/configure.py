@@ -16,6 +16,7 @@ import math
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import field, replace
@@ -74,6 +75,10 @@ CLOSE: Final = 3.0
 """Ways that should end with errors this close to each other are both run to the end."""
 GROWN: Final = 1e6
 """What is so many times as large as in other runs has diverged."""
+LOST: Final = 1e100
+"""No quantity of engineering is as large as this."""
+LONGER: Final = 1.2
+"""Steps that differ by less than this factor are no test of how errors fall with them."""
 SMOOTH: Final = 0.5
 """What is as smooth as this, of 1, is as smooth as one can tell."""
 DECIDES: Final = 0.05
@@ -368,7 +373,14 @@ class _Run:
 
     @property
     def step(self) -> float:
-        return float(self.variant.chosen.get(STEP, 0.0))
+        """The step that was chosen for it; 1 where there is no choice."""
+        return float(self.variant.chosen.get(STEP, 1.0))
+
+    @property
+    def made_steps(self) -> float:
+        """How long the steps were that it made: events, and samples of units, make them shorter."""
+        assert self.trace is not None
+        return float(self.trace.time[-1] - self.trace.time[0]) / max(self.trace.steps.count, 1)
 
 
 class _Search:
@@ -425,7 +437,7 @@ class _Search:
             changed = UNCHANGED.of(with_less_patience(made.experiment)).with_(every=1)
             changed.plan  # noqa: B018
         except UpbeatError as error:
-            return _Run(variant, made, "not possible", str(error))
+            return _Run(variant, None, "not possible", str(error))
         run = _Run(variant, made, "not run")
         if hopeless := self.hopeless(run):
             run.state, run.why = "unstable", hopeless
@@ -442,7 +454,7 @@ class _Search:
             fine = UNCHANGED.of(self.given)
             own = nominal_step(fine.master.pace)
             try:
-                short = replace(UNCHANGED, step=min(1.0, 1e-3 * self.span / own))
+                short = replace(UNCHANGED, step=min(1.0, 1e-3 * self.span / own)) if own else UNCHANGED
                 self.natural = max(self.proofs(short).rate or 0.0, 0.0)
             except UpbeatError:
                 self.natural = 0.0
@@ -555,6 +567,10 @@ class _Search:
             guide = self.guide(ladders, further)
             if guide is not None and (kept := self.screened(ladders, rung, guide)):
                 break
+            if not self.measured:  # units may want the very step that there is now
+                for present, one in enumerate(ladders[0]):
+                    if one.chosen.get(STEP) == self.known.step and present != further:
+                        self.guide(ladders, present)
             if rung >= last or self.stopped.is_set():
                 return
             rung += 1  # where nothing is sound, steps are too long
@@ -683,29 +699,30 @@ class _Search:
         usual = float(np.median(list(sizes.values()))) if sizes else 0.0
         least = min(sizes.values(), default=0.0)
         found = []
-        far = max(GROWN * least, 10 * usual, 1e-300)
+        far = max(GROWN * least, 10 * usual, 1e-300) if done else math.inf
         for run in done:
             if math.isfinite(sizes[run]) and sizes[run] <= far:
                 found.append(run)
             else:
                 run.state, run.why = "diverged", f"values grow up to {sizes[run]:.2g}"
         for run in runs:
-            if run.state == "failed" and run.partial is not None and _size(run.partial) > far:
+            if run.state == "failed" and run.partial is not None and _size(run.partial) > min(far, LOST):
                 run.state = "diverged"
         return found
 
     def guide(self, ladders: list[list[Variant]], rung: int) -> _Run | None:
         """A run with a shorter step that tells which of the others are near to the truth."""
-
-        def order(ladder: list[Variant]) -> tuple[float, int]:
-            return -self.order(ladder[0]), _inner_calls(ladder[0])
-
-        for ladder in sorted(ladders, key=order):
+        failed: Counter[tuple[str, str]] = Counter()
+        rest = sorted(ladders, key=lambda ladder: (-self.order(ladder[0]), _inner_calls(ladder[0])))
+        while rest:  # what failed before is most likely to fail again
+            rest.sort(key=lambda ladder: sum(failed[option] for option in _options(ladder[0])))
+            ladder = rest.pop(0)
             run = self.all_of([ladder[rung]])[0]
             if run.trace is not None and math.isfinite(_size(run.trace)):
                 return run
             if self.stopped.is_set() or self.left <= 0:
                 return None
+            failed.update(_options(ladder[0]))
         return None
 
     def order(self, variant: Variant) -> float:
@@ -761,14 +778,24 @@ class _Search:
         """The run that is nearest to what the same way gave with longer steps: it has settled best."""
 
         def change(run: _Run) -> float:
-            longer = [r for r in self.measured if r.variant.way == run.variant.way and r.step > run.step]
+            longer = self.with_longer_steps(run)
             if not longer:
                 return math.inf
-            near = min(longer, key=lambda r: r.step)
-            ratio: float = (run.step / near.step) ** max(self.order(run.variant), 1.0)
-            return self.between(near, run) * ratio
+            ratio: float = (run.made_steps / longer[0].made_steps) ** max(self.order(run.variant), 1.0)
+            return self.between(longer[0], run) * ratio
 
         return min(runs, key=change)
+
+    def with_longer_steps(self, run: _Run) -> list[_Run]:
+        """The runs that differ from one in their steps alone, which were longer, the next one first."""
+        found = [
+            each
+            for each in self.measured
+            if each.state == "measured"
+            and each.variant.way == run.variant.way
+            and each.made_steps > LONGER * run.made_steps
+        ]
+        return sorted(found, key=lambda each: each.made_steps)
 
     def unclear(self, kept: list[list[Variant]], rung: int, further: int) -> bool:
         """Whether errors are still so large that nothing can be said of how they fall."""
@@ -837,44 +864,43 @@ class _Search:
     def rows(self, runs: Sequence[_Run], good: Sequence[_Run]) -> tuple[Tried, ...]:
         """All variants that were looked at, the best first."""
         reference = self.reference(good)
-        rows = []
+        own, worst = (None, "") if reference is None else self.own_error(reference)
+        settled = own is not None and own <= LARGE
+        ranked: list[tuple[float, Tried]] = []
         for run in runs:
-            error, worst = (
-                self.error_of(run, reference) if run in good and reference is not None else (None, "")
+            error, where, distance = None, "", math.inf
+            if reference is not None and run in good:
+                distance, where = (0.0, worst) if run is reference else self._apart(run, reference)
+                error = None if own is None else distance + own
+            one = Tried(
+                run.variant,
+                run.state,
+                run.judged,
+                self.robust(run) if run in good else math.nan,
+                error,
+                where,
+                run.work.total if run.trace is not None else None,
+                run.seconds or None,
+                run.stability,
+                run.why,
+                run.made,
+                run.trace,
             )
-            rows.append(
-                Tried(
-                    run.variant,
-                    run.state,
-                    run.judged,
-                    self.robust(run) if run in good else math.nan,
-                    error,
-                    worst,
-                    run.work.total if run.trace is not None else None,
-                    run.seconds or None,
-                    run.stability,
-                    run.why,
-                    run.made,
-                    run.trace,
-                )
-            )
-        return tuple(sorted(rows, key=lambda row: self.rank(row, rows)))
+            # Where the reference has not settled itself, nothing but the distance to it can be compared.
+            told = error if settled and error is not None else distance
+            ranked.append((max(told, self.tolerance), one))
+        return tuple(one for _, one in sorted(ranked, key=lambda pair: self.rank(pair[0], pair[1], ranked)))
 
-    def rank(self, row: Tried, rows: Sequence[Tried]) -> tuple[Any, ...]:
+    def rank(self, error: float, row: Tried, all_: Sequence[tuple[float, Tried]]) -> tuple[Any, ...]:
         if row.state != "measured":
             return 1, 0, 0.0, 0.0, row.work or math.inf
         robust = -row.robustness if not math.isnan(row.robustness) else 0.0
-        error = self.told(row)
         # Errors that are alike are told apart by work: they count in steps of this factor from the least.
-        rivals = [r for r in rows if r.state == "measured" and r.satisfied == row.satisfied]
-        least = min((self.told(r) for r in rivals if _same(r.robustness, row.robustness)), default=error)
+        rivals = [(e, r) for e, r in all_ if r.state == "measured" and r.satisfied == row.satisfied]
+        least = min((e for e, r in rivals if _same(r.robustness, row.robustness)), default=error)
         if math.isfinite(error) and least > 0:
             error = math.floor(math.log(error / least) / math.log(ALIKE) + 1e-9)
         return 0, -row.satisfied, robust, error, row.work or 0
-
-    def told(self, row: Tried) -> float:
-        """Its error, as far as it matters."""
-        return max(row.error if row.error is not None else math.inf, self.tolerance)
 
     def reference(self, good: Sequence[_Run]) -> _Run | None:
         """The run that others are compared with: of those with the shortest steps, the one that settled."""
@@ -883,26 +909,21 @@ class _Search:
         shortest = min(run.step for run in good)
         return self.truest([run for run in good if run.step <= shortest * (1 + 1e-9)])
 
-    def error_of(self, run: _Run, reference: _Run) -> tuple[float | None, str]:
-        """The error of a run, from its distance to the reference, and that of the reference itself."""
-        longer = [r for r in self.measured if r.state == "measured" and r.variant.way == reference.variant.way
-                  and r.step > reference.step]  # fmt: skip
-        longer.sort(key=lambda r: r.step)
-        own: float | None = None
-        worst = ""
-        if longer:
-            near, order = longer[0], max(min(self.order(reference.variant), 4.0), 0.5)
-            size, worst = self._apart(near, reference)
-            if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
-                before = self.between(longer[1], near)
-                seen = math.log(before / size) / math.log(longer[1].step / near.step) if before > 0 else 0.5
-                order = max(min(order, seen), 0.5)
-            ratio = (reference.step / near.step) ** order
-            own = size * ratio / (1.0 - ratio)
-        if run is reference:
-            return own, worst
-        size, worst = self._apart(run, reference)
-        return size + (own or 0.0), worst
+    def own_error(self, reference: _Run) -> tuple[float | None, str]:
+        """The error of the reference, from what it has changed by since steps were longer; None where there
+        was no such run."""
+        longer = self.with_longer_steps(reference)
+        if not longer:
+            return None, ""
+        near, order = longer[0], max(min(self.order(reference.variant), 4.0), 0.5)
+        size, worst = self._apart(near, reference)
+        if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
+            before = self.between(longer[1], near)
+            steps = longer[1].made_steps / near.made_steps
+            seen = math.log(before / size) / math.log(steps) if before > 0 else 0.5
+            order = max(min(order, seen), 0.5)
+        ratio = (reference.made_steps / near.made_steps) ** order
+        return size * ratio / (1.0 - ratio), worst
 
     def reason(self, best: Tried | None, runs: Sequence[_Run]) -> str:
         if best is None or best.made is None:
@@ -914,8 +935,17 @@ class _Search:
         parts = []
         if count:
             parts.append(f"{best.satisfied} of {len(best.hints)} hints and properties hold")
-        if best.error is not None and math.isfinite(best.error):
-            parts.append(f"the error of {best.worst or 'all signals'} is about {best.error:.2g} of its range")
+        if best.error is None:
+            parts.append(
+                "nothing is known of its error, as there is no run with longer steps to compare it with"
+            )
+        elif math.isinf(best.error):
+            parts.append("its error is not known, as events are others than with longer steps")
+        else:
+            large = ", which is not good: it takes shorter steps still" if best.error > LARGE else ""
+            parts.append(
+                f"the error of {best.worst or 'all signals'} is about {best.error:.2g} of its range{large}"
+            )
         parts.append(f"{best.work:,} calls of units and steps of their solvers")
         said += f": {', '.join(parts)}."
         failed = [one.name for one in best.hints if one.verdict == "violated"]
@@ -945,6 +975,11 @@ def _watched(made: Experiment, properties: Sequence[Any]) -> Experiment:
         signals = {name for one in closed_properties(closed) for name in one.signals}
         record = (*record, *sorted(signals))
     return made.with_(scenario=scenario, record=record)
+
+
+def _options(variant: Variant) -> set[tuple[str, str]]:
+    """What it has chosen, but for the step."""
+    return {(name, str(value)) for name, value in variant.chosen.items() if name != STEP}
 
 
 def _inner_calls(variant: Variant) -> int:

@@ -37,13 +37,28 @@ from upbeat.core.errors import (
 from upbeat.core.expr import Apply, Expr, Name, Number, Op
 from upbeat.core.expr.operations import Level
 from upbeat.core.expr.parse import MAX_TEXT, Token
-from upbeat.core.measure import MeasureError, conversion
+from upbeat.core.measure import MeasureError, conversion, in_si
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality
 from upbeat.core.records import dataclass
 from upbeat.hints.patterns import Misread, Pattern, Scope, read_pattern, read_scope
-from upbeat.properties.formula import Derived, Predicate, Reader, Signal, signals_of
+from upbeat.properties.formula import (
+    FUTURE,
+    QUANTITY,
+    WHOLE,
+    Combined,
+    Derived,
+    Formula,
+    Predicate,
+    Reader,
+    Signal,
+    Temporal,
+    parse,
+    parts_of,
+    signals_of,
+)
 from upbeat.properties.robustness import Property
+from upbeat.scenario.bonds import power_bonds
 from upbeat.scenario.events.declared import Readable
 from upbeat.scenario.properties import read_properties
 from upbeat.scenario.scenario import Scenario
@@ -581,7 +596,7 @@ def about(
                     )
                 )
             properties.append(asked)
-    problems += _contradictions(hints)
+    problems += dict.fromkeys(_contradictions(hints))
     if problems:
         raise ScenarioError(problems, source)
     return Read(tuple(hints), tuple(properties))
@@ -589,7 +604,6 @@ def about(
 
 def needed(of: Property) -> float:
     """How many seconds of a run it takes to know a property at least; windows without an end take any."""
-    from upbeat.properties.formula import FUTURE, Combined, Formula, Temporal
 
     def seconds(node: Formula) -> float:
         match node:
@@ -607,7 +621,7 @@ def needed(of: Property) -> float:
 
 
 def _unknown(scenario: Scenario, one: About) -> Iterator[tuple[str, str]]:
-    """What a statement names and a scenario does not have."""
+    """What a statement names and a scenario does not have, or does not have so."""
     ports = known_ports(scenario)
     if isinstance(one, Fact):
         units = [name for name in scenario.units if name not in scenario.added_units]
@@ -622,9 +636,32 @@ def _unknown(scenario: Scenario, one: About) -> Iterator[tuple[str, str]]:
     else:
         own = {port.name for port in (*scenario.inputs, *(o.port for o in scenario.outputs))}
         names = tuple(sorted(n for n in one.signals if n.partition("[")[0] not in own and n not in own))
-    for name in names:
-        if name not in ports and name.partition("[")[0] not in ports:
-            yield f"there is no port '{name}'", suggest(name, ports, "ports")
+    missing = [name for name in names if name not in ports and name.partition("[")[0] not in ports]
+    for name in missing:
+        yield f"there is no port '{name}'", suggest(name, ports, "ports")
+    if isinstance(one, Bonded) and not missing:
+        try:
+            power_bonds(scenario, [outputs_of(scenario, one)])
+        except InvalidInput as error:
+            yield str(error), "Name two outputs, or the inputs that take them."
+
+
+def outputs_of(scenario: Scenario, bond: Bonded) -> tuple[str, str]:
+    """Both outputs of a bond, whichever ports it is described by; `InvalidInput` if there are none."""
+    return _output_of(scenario, bond.one), _output_of(scenario, bond.other)
+
+
+def _output_of(scenario: Scenario, name: str) -> str:
+    unit, port, causality = known_ports(scenario)[name]
+    if causality is not Causality.INPUT:
+        return name
+    found = [one.sources for one in scenario.connections if (one.unit, one.port) == (unit, port)]
+    sources = [end for ends in found for end in ends if end[0] in scenario.units]
+    if len(sources) != 1 or sources[0][0] in scenario.added_units:
+        raise InvalidInput(
+            f"'{name}' belongs to no power bond: it is an input that no output goes to by itself"
+        )
+    return scenario.column(*sources[0])
 
 
 def known_ports(scenario: Scenario) -> dict[str, tuple[str, str, Causality]]:
@@ -641,10 +678,42 @@ def known_ports(scenario: Scenario) -> dict[str, tuple[str, str, Causality]]:
 # Hints that cannot all be true.
 
 
+class _Range(NamedTuple):
+    """Between which numbers a signal is, and whether they belong to it."""
+
+    low: float
+    high: float
+    low_too: bool = False
+    high_too: bool = False
+
+    def both(self, other: _Range) -> _Range:
+        """What is in both."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return _Range(
+            low,
+            high,
+            all(one.low < low or one.low_too for one in (self, other)),
+            all(one.high > high or one.high_too for one in (self, other)),
+        )
+
+    @property
+    def empty(self) -> bool:
+        return self.low > self.high or (self.low == self.high and not (self.low_too and self.high_too))
+
+
+class _Claim(NamedTuple):
+    """What a hint says of the values of a signal: always, or some time."""
+
+    hint: Hint
+    always: bool
+    signal: str
+    range: _Range
+
+
 def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
     facts: dict[tuple[str, str], tuple[Hint, Fact]] = {}
     bonds: dict[str, tuple[Hint, Bonded]] = {}
-    limits: dict[str, list[tuple[Hint, float, float]]] = {}
+    claims: list[_Claim] = []
     shapes: dict[tuple[str, str], Hint] = {}
     for hint in hints:
         for one in hint.about:
@@ -657,42 +726,79 @@ def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
                     before = bonds.setdefault(port, (hint, one))
                     if {before[1].one, before[1].other} != {one.one, one.other}:
                         yield _against(before[0], hint, f"{port} belongs to one power bond only")
-        if not isinstance(hint.about[0], Condition) or hint.pattern.name not in ("Universality", "Absence"):
+        about_ = hint.about[0]
+        pattern = hint.pattern.name
+        if not isinstance(about_, Condition) or hint.scope.statements or pattern not in _PLAIN:
             continue
-        where, text = str(hint.scope), hint.about[0].text
-        if not hint.scope.statements:
-            other = {"Universality": "Absence", "Absence": "Universality"}[hint.pattern.name]
-            if (text, other) in shapes:
-                yield _against(shapes[text, other], hint, f"'{text}' always and never")
-            shapes[text, hint.pattern.name] = hint
-            if hint.pattern.name == "Universality" and (found := _limits(text)):
-                name, low, high = found
-                for before_hint, below, above in limits.setdefault(name, []):
-                    if max(low, below) > min(high, above):
-                        yield _against(
-                            before_hint, hint, f"{name} has no value that suits both, {where.lower()}"
-                        )
-                limits[name].append((hint, low, high))
+        never = [other for other in _PLAIN if "Absence" in (pattern, other) and pattern != other]
+        told = [shapes[about_.text, other] for other in never if (about_.text, other) in shapes]
+        for first_hint in told[:1]:
+            when = "some time" if "Existence" in (pattern, first_hint.pattern.name) else "always"
+            yield _against(first_hint, hint, f"'{about_.text}' {when} and never")
+        shapes[about_.text, pattern] = hint
+        for signal, always, span in _said(parse(about_.text), pattern == "Absence", pattern != "Existence"):
+            claim = _Claim(hint, always, signal, span)
+            for other in (*claims, claim):
+                if (
+                    other.signal != signal
+                    or other.hint in told
+                    or not (other.always or always or other is claim)
+                ):
+                    continue
+                if other.range.both(span).empty:
+                    yield _against(other.hint, hint, f"{signal} has no value that suits both")
+            claims.append(claim)
+    for (unit, name), (hint, fact) in facts.items():
+        limit = facts.get((unit, "shortest_step"))
+        if name == "exec_rate" and limit is not None and fact.value * limit[1].value > 1.0 + 1e-9:
+            yield _against(hint, limit[0], f"'{fact}' and '{limit[1]}'")
+
+
+_PLAIN: Final = ("Universality", "Absence", "Existence")
 
 
 def _against(one: Hint, other: Hint, why: str) -> Problem:
     where = (*KEY, other.name)
+    if one is other:
+        return Problem(where, f"the hint '{one.name}' contradicts itself: {why}", "", one.line)
     return Problem(
         where, f"the hints '{one.name}' and '{other.name}' contradict each other: {why}", "", other.line
     )
 
 
-def _limits(text: str) -> tuple[str, float, float] | None:
-    """The signal of ``signal < number``, and between which numbers it should stay; None of anything else."""
-    from upbeat.properties.formula import QUANTITY, parse
+def _said(node: Formula, turned: bool, always: bool) -> Iterator[tuple[str, bool, _Range]]:
+    """What a formula that holds (`turned`: that does not) says of the values of single signals."""
+    match node:
+        case Combined("not", (part,)):
+            yield from _said(part, not turned, always)
+        case Combined(op, parts) if (op == "and") is not turned:
+            now: dict[str, _Range] = {}
+            for part in parts:
+                for signal, when, span in _said(part, turned, always):
+                    if any(isinstance(one, Temporal) for one in parts_of(part)):
+                        yield signal, when, span
+                    else:  # at one time
+                        now[signal] = now[signal].both(span) if signal in now else span
+            yield from ((signal, always, span) for signal, span in now.items())
+        case Temporal("always" | "eventually" as op, (part,), window) if window == WHOLE:
+            yield from _said(part, turned, always and (op == "always") is not turned)
+        case Predicate(signal):
+            found = _limits(signal, turned)
+            if found is not None:
+                yield found[0], always, found[1]
 
-    node = parse(text)
-    if not isinstance(node, Predicate) or not isinstance(node.signal.expr, Apply):
-        return None
-    expr, made = node.signal.expr, dict(node.signal.derived)
-    if expr.op not in (Op.LT, Op.LE, Op.GT, Op.GE):
+
+_DENIED: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
+_TURNED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ}
+
+
+def _limits(signal: Signal, turned: bool) -> tuple[str, _Range] | None:
+    """The signal of ``signal < number``, and where it is; None of anything else."""
+    expr, made = signal.expr, dict(signal.derived)
+    if not isinstance(expr, Apply) or expr.op not in _TURNED or (turned and expr.op is Op.EQ):
         return None
     one, other = expr.args
+    op = _DENIED[expr.op] if turned else expr.op
 
     def number(side: Expr) -> float | None:
         if isinstance(side, Apply) and side.op is Op.NEG:
@@ -703,28 +809,23 @@ def _limits(text: str) -> tuple[str, float, float] | None:
             if quantity.kind != QUANTITY or not isinstance(quantity.of, Signal):
                 return None
             scale = _to_si(quantity.unit)
-            return None if scale is None else number_of(quantity.of) * scale
+            assert isinstance(quantity.of.expr, Number)
+            return None if scale is None else quantity.of.expr.value * scale
         return side.value if isinstance(side, Number) else None
 
-    def number_of(signal: Signal) -> float:
-        assert isinstance(signal.expr, Number)
-        return signal.expr.value
-
-    less = expr.op in (Op.LT, Op.LE)
     if (limit := number(other)) is not None and number(one) is None:
-        name = str(Signal(one, node.signal.derived))
+        name = str(Signal(one, signal.derived))
     elif (limit := number(one)) is not None and number(other) is None:
-        name, less = str(Signal(other, node.signal.derived)), not less
+        name, op = str(Signal(other, signal.derived)), _TURNED[op]
     else:
         return None
-    inf = math.inf
-    measured = any(one.kind == QUANTITY for one in made.values())
-    name += " (SI)" if measured else ""  # a plain number is in the unit of measure of the port
-    return (name, -inf, limit) if less else (name, limit, inf)
+    if any(quantity.kind == QUANTITY for quantity in made.values()):
+        name += " (SI)"  # a plain number is in the unit of measure of the port
+    low = limit if op in (Op.GT, Op.GE, Op.EQ) else -math.inf
+    high = limit if op in (Op.LT, Op.LE, Op.EQ) else math.inf
+    return name, _Range(low, high, op in (Op.GE, Op.EQ), op in (Op.LE, Op.EQ))
 
 
 def _to_si(unit: str) -> float | None:
-    from upbeat.core.measure import in_si
-
     found = in_si(unit)
     return None if found is None or found[1].offset else found[1].scale

@@ -139,7 +139,7 @@ def _at_least(x: _Inside, p: str, seconds: float) -> str:
     done = f"({p}) and duration({p}) >= {seconds!r}"
     if x.ends:
         done = f"({done}) or not {x.within}"
-    return _always(x, f"({p}) implies (({p}) until ({done}))")
+    return _always(x, f"({p}) implies ((({p}) until ({done})) or always({p}))")  # or the run ends first
 
 
 def _response(x: _Inside, p: str, s: str, seconds: float | None = None) -> str:

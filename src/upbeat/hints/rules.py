@@ -12,6 +12,7 @@ The first five are those of Gomes and others (2019); the others stand for what i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,12 +21,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from upbeat.core.abilities import Ability
-from upbeat.core.errors import InvalidInput, UpbeatError
-from upbeat.core.ports import Causality, Kind
+from upbeat.core.errors import InvalidInput, MasterError, UpbeatError
+from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
+from upbeat.engine.isolation import some_apart
 from upbeat.engine.nesting.adapted import adapted
-from upbeat.hints.language import Bonded, Condition, Fact, Hint, Read, Smooth, known_ports
+from upbeat.hints.language import Bonded, Condition, Fact, Hint, Read, Smooth, known_ports, outputs_of
 from upbeat.hints.schedule import Coupled, Schedule
 from upbeat.hints.space import (
     STEP,
@@ -39,6 +41,7 @@ from upbeat.hints.space import (
     Option,
     Rated,
     SearchSpace,
+    Times,
     Variant,
     schedule_of,
 )
@@ -47,7 +50,7 @@ from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, Sequ
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.couplings.multirate import MultiRate
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear, Nepce, Polynomial
-from upbeat.master.paces.pace import Fixed, equal_steps, nominal_step, scaled
+from upbeat.master.paces.pace import Fixed, Pace, equal_steps, nominal_step, scaled
 from upbeat.scenario.bonds import Bond, power_bonds
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import induced
@@ -130,29 +133,14 @@ class Known:
     @cached_property
     def bonds(self) -> tuple[Bond, ...]:
         """The power bonds: those of hints, and those that units of measure tell."""
-        declared = [self._outputs(one) for one in self._about if isinstance(one, Bonded)]
+        declared = [outputs_of(self.scenario, one) for one in self._about if isinstance(one, Bonded)]
         return power_bonds(self.scenario, declared)
 
     @cached_property
     def hinted_bonds(self) -> tuple[Bond, ...]:
         """Those of hints."""
-        hinted = {frozenset(self._outputs(one)) for one in self._about if isinstance(one, Bonded)}
+        hinted = {frozenset(outputs_of(self.scenario, one)) for one in self._about if isinstance(one, Bonded)}
         return tuple(bond for bond in self.bonds if frozenset(bond.named(self.scenario)) in hinted)
-
-    def _outputs(self, one: Bonded) -> tuple[str, str]:
-        """Both outputs of a bond, whichever ports it is described by."""
-        return self._output(one.one), self._output(one.other)
-
-    def _output(self, name: str) -> str:
-        unit, _, causality = known_ports(self.scenario)[name]
-        if causality is not Causality.INPUT:
-            return name
-        sources = [link.output for link in self.links if (link.target, link.input) == (unit, name)]
-        if len(sources) != 1:
-            raise InvalidInput(
-                f"'{name}' belongs to no power bond: it is an input that no output goes to by itself"
-            )
-        return sources[0]
 
     def inputs_of(self, unit: str) -> tuple[str, ...]:
         """The inputs of a unit that others drive."""
@@ -180,8 +168,22 @@ class Known:
 
     @property
     def step(self) -> float:
-        """The communication step that there is now, as a rule."""
-        return nominal_step(self.experiment.master.pace)
+        """The communication step that there is now, as a rule; 0 where the pace has no usual one."""
+        step = nominal_step(self.experiment.master.pace)
+        return step if step < math.inf else 0.0
+
+    def steps(self, *factors: float) -> list[float]:
+        """The present step, times each of these factors: nothing, where steps cannot be made longer or
+        shorter, and `Times` where the pace chooses them itself."""
+        pace = self.experiment.master.pace
+        if scaled(pace, 0.5) in (None, pace):
+            return []
+        return [self.step * each if self.step else Times(each) for each in factors]
+
+    @cached_property
+    def shortest(self) -> dict[str, float]:
+        """The units that must not be called more often than every so many seconds."""
+        return {unit: float(value) for (unit, name), value in self.facts.items() if name == "shortest_step"}
 
     @property
     def span(self) -> float:
@@ -198,7 +200,10 @@ class Known:
         return found
 
     def _quickest(self, units: Collection[str]) -> float | None:
-        """The time constant of the quickest motion of some units, with what they exchange."""
+        """The time constant of the quickest motion of some units, with what they exchange; None if nobody
+        knows, or if they run in processes of their own: one that may crash is not tried in this one."""
+        if some_apart(self.scenario, self.experiment.isolation):
+            return None
         step = 1e-5 * self.span
         inner = [c for c in self.scenario.connections
                  if c.unit in units and all(unit in units for unit, _ in c.sources)]  # fmt: skip
@@ -330,8 +335,8 @@ def orders_of_magnitude(known: Known, draft: Draft) -> None:
     """Where hints leave the communication step open, several are tried."""
     if STEP in draft.choices or not known.hints:
         return
-    for k in (0, 1, 2):
-        draft.offer(STEP, Option(_rounded(known.step * 10.0**-k), 3.0 + k, why=f"{10**k} × as many steps"))
+    for k, step in enumerate(known.steps(1.0, 0.1, 0.01)):
+        draft.offer(STEP, Option(_rounded(step), 3.0 + k, why=f"{10**k} × as many steps"))
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -363,14 +368,18 @@ def halved_steps(known: Known, draft: Draft) -> None:
     """Without a hint about time, steps around the present one."""
     if STEP in draft.choices:
         return
-    for k in HALVINGS:
-        # A step that is no longer than what a run has room for, nor shorter than a unit allows.
-        shortest = max((float(v) for (_, n), v in known.facts.items() if n == "shortest_step"), default=0.0)
-        step = known.step * 2.0**-k
-        if 4 * step <= known.span and step >= shortest:
+    for k, step in zip(HALVINGS, known.steps(*(2.0**-k for k in HALVINGS)), strict=False):
+        if isinstance(step, Times) or 4 * step <= known.span or k == 0:  # a run has room for some
             draft.offer(STEP, Option(step, 10.0 + k))
-    if STEP not in draft.choices:
-        draft.offer(STEP, Option(known.step, 10.0))
+
+
+def between_samples(known: Known, draft: Draft) -> None:
+    """Where samples of software say how long a step is, a shorter one, too: it shows how large errors are."""
+    if len(set(known.software.values())) > 1:
+        rate = max(known.software.values())
+        draft.offer(
+            STEP, Option(_rounded(0.1 / rate), 3.5, why="ten steps in a sample of the quickest software")
+        )
 
 
 def couplings(known: Known, draft: Draft) -> None:
@@ -520,6 +529,7 @@ RULES: Final = (
     *OF_HINTS,
     Rule("no more steps than needed", no_more_than_needed),
     Rule("bonded units step together", bonded_together),
+    Rule("steps between samples", between_samples),
     Rule("steps around the present one", halved_steps),
     Rule("couplings", couplings),
     Rule("inputs", input_approximations),
@@ -536,12 +546,33 @@ def search_space(known: Known, rules: Sequence[Rule] = RULES) -> SearchSpace:
     draft = Draft()
     for rule in rules:
         rule.apply(known, draft)
+    if known.shortest and STEP in draft.choices:
+        draft.choices[STEP] = _long_enough(known, draft.choices[STEP])
     return draft.space()
+
+
+def _long_enough(known: Known, steps: Mapping[str, Option]) -> dict[str, Option]:
+    """The steps that no unit forbids."""
+    unit, least = max(known.shortest.items(), key=lambda one: one[1])
+    told = f"'{unit}' must not be called more often than every {least:g} s"
+    if any(isinstance(option.value, Times) for option in steps.values()):
+        raise InvalidInput(
+            f"{told}, and the pace chooses its steps itself: say which fixed step to begin with "
+            "(step=0.1, --step 0.1)"
+        )
+    kept = {name: option for name, option in steps.items() if option.value >= least * (1.0 - 1e-9)}
+    if not kept:
+        longest = max(option.value for option in steps.values())
+        raise InvalidInput(f"{told}, and the longest step that follows from the other hints is {longest:g} s")
+    if len(kept) < len(steps) and not known.software:  # whose samples end steps, too
+        most = max(option.weight for option in steps.values())
+        kept.setdefault(str(least), Option(least, most, why=told))
+    return kept
 
 
 def _rounded(value: float) -> float:
     """A number without the noise of a division."""
-    return float(f"{value:.12g}")
+    return type(value)(f"{float(value):.12g}")
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -568,10 +599,12 @@ def realised(known: Known, variant: Variant) -> Realised:
     schedule = schedule_of(variant, known.units, known.links)
     made = known.experiment
     master = made.master
-    step = float(variant.chosen.get(STEP, known.step))
+    chosen = variant.chosen.get(STEP)
+    step = known.step if chosen is None or isinstance(chosen, Times) else float(chosen)
     ports: dict[str, Approximation] = dict(master.ports)
     adapts: dict[str, list[str]] = {}
     rates: dict[str, int] = {}
+    inner: dict[str, int] = {}
     parts: dict[str, Any] = {}
     held: set[str] = set()
     late = {edge.then.what for edge in schedule.edges if edge.first.call == "get" and edge.first.late}
@@ -588,6 +621,7 @@ def realised(known: Known, variant: Variant) -> Realised:
             case Corrected(several, degree):
                 ports |= dict.fromkeys(several, Nepce(Linear() if degree else Hold()))
             case Rated((unit,), rate):
+                inner[unit] = rate
                 adapts.setdefault(unit, []).append(f"rate {rate}")
             case Decision("every", (unit, period)):
                 sampled = any(
@@ -610,12 +644,13 @@ def realised(known: Known, variant: Variant) -> Realised:
         for link in known.links:
             if link.input not in late and not link.fixed and place[link.source] < place[link.target]:
                 text = f"delayed on {link.input.removeprefix(f'{link.target}.')}"
-                if text not in adapts.setdefault(link.target, []):
-                    adapts[link.target].append(text)
-    pace = Fixed(step) if not 0 < known.step < float("inf") else scaled(master.pace, step / known.step)
+                told = adapts.setdefault(link.target, [])
+                if text not in told and not any(one.startswith("every ") for one in told):  # that samples
+                    told.append(text)
+    _check_rates(known, step, {**inner, **getattr(coupling, "rates", {})})
     changed = replace(
         master,
-        pace=pace or Fixed(step),
+        pace=_paced(known, chosen),
         coupling=coupling,
         inputs=parts.get("inputs", master.inputs),
         ports=ports,
@@ -632,6 +667,25 @@ def realised(known: Known, variant: Variant) -> Realised:
         else made.with_(master=changed, scenario=scenario)
     )
     return Realised(variant, made, given, schedule)
+
+
+def _paced(known: Known, step: Any) -> Pace:
+    """The pace with another step."""
+    pace = known.experiment.master.pace
+    if step is None:
+        return pace
+    factor = float(step) if isinstance(step, Times) else step / known.step if known.step else None
+    return (None if factor is None else scaled(pace, factor)) or Fixed(float(step))
+
+
+def _check_rates(known: Known, step: float, rates: Mapping[str, int]) -> None:
+    """Refuse to call a unit more often than it may be."""
+    for unit, least in known.shortest.items():
+        own = step / rates.get(unit, 1)
+        if 0 < own < least * (1.0 - 1e-9):
+            raise MasterError(
+                f"'{unit}' would be called every {own:g} s, and must not be more often than every {least:g} s"
+            )
 
 
 __all__ = ["OF_HINTS", "RULES", "Draft", "Known", "Realised", "Rule", "realised", "search_space"]

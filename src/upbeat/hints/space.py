@@ -31,6 +31,14 @@ from upbeat.hints.schedule import Coupled, Schedule, UnitGroup, scheduled
 STEP: Final = "step"
 """The choice between communication steps, where there is one."""
 
+
+class Times(float):
+    """The steps of a pace that chooses them itself: so many times as long as they would be now."""
+
+    def __str__(self) -> str:
+        return f"{float(self)!r} × the present ones"
+
+
 # ----------------------------------------------------------------------------------------------------
 # Adaptations: what a variant does about units, inputs and power bonds.
 

@@ -33,6 +33,7 @@ from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, UpbeatError
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
+from upbeat.engine.isolation import some_apart
 from upbeat.engine.settings import Settings
 from upbeat.judging.comparing import Change, Comparison, Progress, Trial, Trials, compare, with_models
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, labelled
@@ -456,6 +457,8 @@ class Proofs:
         self._made, self._seconds = made, seconds
         self._known: dict[Changed, Proof] = {}
         self._spent = 0.0
+        self._walled = some_apart(made.scenario, made.isolation)
+        """A unit that may crash is not tried in this process, where analyses step units."""
         self.stopped = False
         self.why = ""
 
@@ -466,6 +469,9 @@ class Proofs:
 
     def _judged(self, change: Changed) -> Proof:
         unknown = Proof("undecided", None, None, 0.0)
+        if self._walled:
+            self.why = "units that run in processes of their own are not looked into"
+            return unknown
         if self._spent > PART * self._seconds:
             self.stopped = True
             return replace(unknown, label="")
@@ -490,6 +496,8 @@ class Proofs:
 
     def quickest(self, change: Changed) -> float | None:
         """The largest angular frequency of all motions of the scenario; None if nobody knows."""
+        if self._walled:
+            return None
         begun = time.monotonic()
         try:
             changed = change.of(self._made)

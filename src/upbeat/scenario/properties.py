@@ -160,10 +160,12 @@ class _Names:
                 f'Compare it: "{signal} > 0".',
             )
         if numbers and read.measured() is None:
-            without = next(source for source in read.sources.values() if source.port.unit is None)
+            without = next(source.path for source in read.sources.values() if source.port.unit is None)
+            made_of = next((str(one) for name, one in signal.derived if name == without), "")
             raise Wrong(
-                f"'{without.path}' has no unit of measure, so that a number with one says nothing about it",
-                f"Give {without.path} a unit, or write a plain number.",
+                f"'{made_of or without}' has no unit of measure, so that a number with one says nothing "
+                "about it",
+                f"Give {'the signals in it' if made_of else without} a unit, or write a plain number.",
             )
         kept = tuple((name, made) for name, made in derived if name not in numbers)
         found = fitted((read,), port, "holds")[0][0]
