@@ -384,6 +384,34 @@ def test_a_host_that_loads_and_unloads_it_gets_its_memory_back(export: Made) -> 
     assert (pages() - before) * resource.getpagesize() < 1e6
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_arrays_are_variables_of_their_own_cells_in_fmi_2(export: Made, kind: str, fmi: int) -> None:
+    unit = up.Ode(
+        {"x": "-k[0]*x + u[1]"},
+        start={"x": 1.0},
+        inputs={"u": [0.0, 0.0]},
+        parameters={"k": [1.0, 3.0]},
+        outputs={"pair": ["x", "k[1]*x + u[0]"]},
+        solver=up.DormandPrince(rtol=1e-10, atol=1e-12),
+    )
+    with Host(export(up.experiment(up.Scenario({"a": unit}), step=0.1, until=1.0), fmi, kind=kind)) as host:
+
+        def put(name: str, values: list[float]) -> None:
+            if fmi == 3:
+                host[name] = values
+            for i in range(2) if fmi == 2 else ():
+                host[f"{name}[{i}]"] = values[i]
+
+        put("a.k", [2.0, 5.0])
+        put("a.u", [7.0, 4.0])
+        host.start()
+        host.step(0.0, 0.5)
+        x = 2.0 - np.exp(-1.0)  # of x' = 4 - 2 x, x(0) = 1
+        found = host["a.pair"] if fmi == 3 else [host["a.pair[0]"], host["a.pair[1]"]]
+        assert found == pytest.approx([x, 5.0 * x + 7.0], rel=1e-8)
+
+
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_names_that_c_knows_are_no_trouble(export: Made, fmi: int) -> None:
     unit = up.Ode({"double": "-double"}, start={"double": 1.0}, solver="rk4")
