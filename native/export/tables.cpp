@@ -684,7 +684,7 @@ ScenarioTables read_scenario(const std::vector<unsigned char>& bytes, const std:
       damaged("a variable that is not in its port");
     }
     if (v.value >= 0 && static_cast<std::size_t>(v.value) + static_cast<std::size_t>(v.cells) > count) damaged("a variable without its value");
-    if (v.value - v.cell < -1 || (v.value >= 0 && v.value < v.cell)) damaged("a variable without its value");
+    if (v.value < -1 || (v.value >= 0 && v.value < v.cell)) damaged("a variable without its value");
     tables.variables.push_back(v);
   }
   tables.texts = from.texts();

@@ -214,3 +214,22 @@ def test_other_values_mean_the_same_as_a_scenario_that_has_them(data: st.DataObj
         assert _rows(made.with_values(values)) == _rows(
             made.with_(scenario=made.scenario.with_values(values))
         )
+
+
+def test_a_failure_while_outputs_are_looked_at_is_one_of_the_run() -> None:
+    loop = up.Scenario(
+        {
+            "f": up.Function(inputs=["u"], outputs={"y": "u*u + 1"}),  # u = u² + 1 has no solution
+            "g": up.Function(inputs=["u"], outputs={"y": "u"}),
+        },
+        {"f.u": "g.y", "g.u": "f.y"},
+        outputs={"y": "f.y"},
+    )
+    inner = up.Nested(loop, up.Master(up.Fixed(0.1)))
+    rest = up.Ode({"x": "u - x"}, inputs=["u"])
+    scenario = up.Scenario({"inner": inner, "rest": rest}, {"rest.u": "inner.y"})
+    made = up.experiment(scenario, coupling=up.Refined("sv"), step=0.1, until=1.0)
+    assert made.plan.program.instructions()
+    with pytest.raises(up.StepError, match="inside 'inner'") as failure:
+        made.run()
+    assert failure.value.trace is not None

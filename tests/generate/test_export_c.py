@@ -22,7 +22,9 @@ except up.InvalidInput:
 
 def built(folder: Path) -> tuple[np.ndarray, str]:
     """Rows of numbers that the program prints, and what it says beside."""
-    subprocess.run(["make", "-C", folder, "CFLAGS=-O0"], check=True, capture_output=True)
+    flags = "CFLAGS=-O0 -Wextra -Wpedantic -Werror"
+    made = subprocess.run(["make", "-C", folder, flags], check=False, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
     program = next(
         file for file in folder.iterdir() if file.is_file() and not file.suffix and file.name != "Makefile"
     )

@@ -326,6 +326,35 @@ def test_derivatives_are_those_of_the_equations(export: Made, kind: str, fmi: in
         assert x != 1.0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_equations_are_given_to_the_solver_of_the_host(export: Made, kind: str, fmi: int) -> None:
+    falling = up.Ode(
+        {"h": "v", "v": "-g"},
+        start={"h": 1.0},
+        parameters={"g": 9.81},
+        variables={"hits": {"start": 2, "kind": "integer"}, "kept": 0.5},
+        events={"hit": {"when": "h <= 0 and v < 0", "then": {"v": "-kept*v", "hits": "hits + 1"}}},
+        outputs={"h": "h", "hits": {"value": "hits", "kind": "integer"}},
+    )
+    twice = up.Function(inputs=["u", "w"], outputs={"y": "2*u + w*w"})
+    scenario = up.Scenario({"ball": falling, "twice": twice}, {"twice.u": "ball.h"}, name="ball")
+    path = export(up.experiment(scenario, step=0.01, until=0.6), fmi, kind=kind, interface="model-exchange")
+    about = {v.name: v for v in fmpy.read_model_description(str(path)).modelVariables}
+    assert {"ball.h", "ball.v", "ball.hits", "ball.kept", "der(ball.v)", "twice.y", "twice.w"} <= about.keys()
+    assert (about["ball.hits"].causality, about["ball.hits"].start) == ("output", "2")
+    assert about["der(ball.v)"].derivative is about["ball.v"]
+    given = {"ball.hits": 5, "ball.kept": 0.25, "twice.w": 3.0}
+    rows = fmpy.simulate_fmu(
+        str(path), start_values=given, stop_time=0.6, output_interval=0.1, relative_tolerance=1e-9
+    )
+    rest = 0.6 - FALL  # after the first hit it goes up with a quarter of its speed
+    height = 0.25 * 9.81 * FALL * rest - 0.5 * 9.81 * rest**2
+    assert rows["ball.h"][-1] == pytest.approx(height, abs=1e-6)
+    assert rows["twice.y"][-1] == pytest.approx(2.0 * height + 9.0, abs=1e-6)
+    assert list(rows["ball.hits"][[0, -1]]) == [5, 6]
+
+
 def test_inputs_may_move_within_a_step(export: Made) -> None:
     integrator = up.Ode({"x": "u"}, inputs={"u": 0.0}, outputs={"x": "x"}, solver="rk4")
     scenario = up.Scenario({"i": integrator}, {"i.u": "u"}, inputs=["u"])
@@ -384,6 +413,34 @@ def test_a_host_that_loads_and_unloads_it_gets_its_memory_back(export: Made) -> 
     assert (pages() - before) * resource.getpagesize() < 1e6
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_arrays_are_variables_of_their_own_cells_in_fmi_2(export: Made, kind: str, fmi: int) -> None:
+    unit = up.Ode(
+        {"x": "-k[0]*x + u[1]"},
+        start={"x": 1.0},
+        inputs={"u": [0.0, 0.0]},
+        parameters={"k": [1.0, 3.0]},
+        outputs={"pair": ["x", "k[1]*x + u[0]"]},
+        solver=up.DormandPrince(rtol=1e-10, atol=1e-12),
+    )
+    with Host(export(up.experiment(up.Scenario({"a": unit}), step=0.1, until=1.0), fmi, kind=kind)) as host:
+
+        def put(name: str, values: list[float]) -> None:
+            if fmi == 3:
+                host[name] = values
+            for i in range(2) if fmi == 2 else ():
+                host[f"{name}[{i}]"] = values[i]
+
+        put("a.k", [2.0, 5.0])
+        put("a.u", [7.0, 4.0])
+        host.start()
+        host.step(0.0, 0.5)
+        x = 2.0 - np.exp(-1.0)  # of x' = 4 - 2 x, x(0) = 1
+        found = host["a.pair"] if fmi == 3 else [host["a.pair[0]"], host["a.pair[1]"]]
+        assert found == pytest.approx([x, 5.0 * x + 7.0], rel=1e-8)
+
+
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_names_that_c_knows_are_no_trouble(export: Made, fmi: int) -> None:
     unit = up.Ode({"double": "-double"}, start={"double": 1.0}, solver="rk4")
@@ -399,6 +456,22 @@ def test_units_in_python_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(up.InvalidInput, match="'clock'"):
         up.export_fmu(made, tmp_path / "clock.fmu")
     assert not (tmp_path / "clock.fmu").exists()
+
+
+@needs_native
+def test_an_inner_fmu_without_a_library_for_this_machine_is_refused_by_name(tmp_path: Path) -> None:
+    up.export_fmu(ball(), tmp_path / "whole.fmu")
+    with (
+        zipfile.ZipFile(tmp_path / "whole.fmu") as whole,
+        zipfile.ZipFile(tmp_path / "bare.fmu", "w") as bare,
+    ):
+        for name in whole.namelist():
+            if not name.startswith("binaries/"):
+                bare.writestr(name, whole.read(name))
+    made = up.experiment(up.Scenario({"plant": up.Fmu(tmp_path / "bare.fmu")}), step=0.1, until=1.0)
+    with pytest.raises(up.FileProblem, match=r"'plant' \(bare\.fmu\) .*no library for this machine"):
+        up.export_fmu(made, tmp_path / "out.fmu")
+    assert not (tmp_path / "out.fmu").exists()
 
 
 def test_without_a_compiler_there_is_no_library_and_a_note(

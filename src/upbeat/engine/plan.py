@@ -67,7 +67,7 @@ def measured_changes(flat: Flat, span: Span) -> dict[str, float]:
     cells = output_cells(program, taken)
     watched = [cell for mine in cells.values() for cell in mine]
     seen: list[list[float]] = []
-    with closing(Interpreter(program, flat.scenario.units, span.start)) as machine, suppress(RunError):
+    with suppress(RunError), closing(Interpreter(program, flat.scenario.units, span.start)) as machine:
         loop = Loop(machine, program, span, select(program, None), None)
         loop.begin()
         seen.append([float(machine.read(cell)) for cell in watched])

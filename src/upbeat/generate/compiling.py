@@ -128,7 +128,10 @@ def _own() -> Path:
 
 def _compile(source: str, to: Path, command: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".upbeat-", dir=to.parent) as work:
-        _built(Path(work), {"scenario.c": source.encode()}, "scenario.c", command).replace(to)
+        built = _built(
+            Path(work), {"scenario.c": source.encode()}, "scenario.c", command, "use --engine native"
+        )
+        built.replace(to)
 
 
 def compile_library(sources: Mapping[str, bytes], main: str) -> bytes:
@@ -136,14 +139,15 @@ def compile_library(sources: Mapping[str, bytes], main: str) -> bytes:
     lines = sum(text.count(b"\n") for text in sources.values())
     flags = ["-std=c99", _level(lines), "-fPIC", "-shared", "-fvisibility=hidden", "-s", *_SAFE]
     with tempfile.TemporaryDirectory(prefix="upbeat-") as work:
-        return _built(Path(work), sources, main, [*compiler(), *flags]).read_bytes()
+        instead = "export with --kind core, which needs none"
+        return _built(Path(work), sources, main, [*compiler(), *flags], instead).read_bytes()
 
 
 def _level(lines: int) -> str:
     return "-O1" if OPTIMISE == "-O2" and lines > _LONG else OPTIMISE
 
 
-def _built(work: Path, sources: Mapping[str, bytes], main: str, command: list[str]) -> Path:
+def _built(work: Path, sources: Mapping[str, bytes], main: str, command: list[str], instead: str) -> Path:
     made = work / "scenario.so"
     for name, text in sources.items():
         (work / name).write_bytes(text)
@@ -153,7 +157,7 @@ def _built(work: Path, sources: Mapping[str, bytes], main: str, command: list[st
     if done.returncode != 0:
         said = "\n".join((done.stderr or done.stdout).replace(f"{work}/", "").splitlines()[:_SHOWN])
         raise RunError(
-            f"the C compiler '{command[0]}' refused the generated code (set CC to take another one, or use "
-            f"--engine native):\n{said}"
+            f"the C compiler '{command[0]}' refused the generated code (set CC to take another one, or {instead}):"
+            f"\n{said}"
         )
     return made

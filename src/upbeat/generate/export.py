@@ -597,7 +597,15 @@ class _ExportEquations:
     def made(self) -> Exported:
         equations, experiment = self._equations, self._experiment
         ports: list[Port] = []
-        variables = [*self._inputs(ports), *self._shown(ports), *self._parameters(ports)]
+        inputs, shown, parameters = (
+            list(found(ports)) for found in (self._inputs, self._shown, self._parameters)
+        )
+        starts = {variable.name: variable for variable in self._changing()}
+        for i, one in enumerate(shown):  # what changes at events and is shown, too, is one variable
+            if one.name in starts:
+                start = starts.pop(one.name)
+                shown[i] = replace(one, value=start.value, start=start.start)
+        variables = [*inputs, *shown, *parameters, *starts.values()]
         span = experiment.span
         step = nominal_step(experiment.master.pace) or (span.stop - span.start) / 500.0
         return Exported(
@@ -698,16 +706,16 @@ class _ExportEquations:
                 ports.append(port)
                 yield Variable(name, shown, "tunable", len(ports) - 1, at, port.initial)
             at += port.cells
+
+    def _changing(self) -> Iterator[Variable]:
+        """The start values of variables that change at events."""
+        equations = self._equations
+        at = len(equations.start)
+        at += sum(port.cells for port in (*equations.inputs, *equations.parameters))
         for port in equations.variables:
             name = self._called(port.name)
-            yield Variable(
-                name,
-                replace(port, name=name, causality=Causality.PARAMETER),
-                "parameter",
-                -1,
-                at,
-                port.initial,
-            )
+            start = replace(port, name=name, causality=Causality.PARAMETER)
+            yield Variable(name, start, "parameter", -1, at, port.initial)
             at += port.cells
 
 

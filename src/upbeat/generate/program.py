@@ -1180,7 +1180,7 @@ class Printer:
         ]
         if telling:
             told += [
-                "double numbers[4] = {0.0, 0.0, 0.0, 0.0};",
+                "real numbers[4] = {0.0, 0.0, 0.0, 0.0};",
                 "if (why >= 0) {",
                 f"  numbers[0] = c[{reason}].r;",
             ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from upbeat.core.abilities import Native
+from upbeat.core.errors import FileProblem
 from upbeat.core.expr import Kernel, Table1
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.engine.native.entry import Inside
@@ -328,7 +329,10 @@ def fmu_bytes(model: Fmu, name: str, folder: str, start: float) -> bytes:
         )
     to = Bytes()
     to.whole(FMU)
-    library = chosen_library(model.path, description.version, interface.model_identifier)
+    try:
+        library = chosen_library(model.path, description.version, interface.model_identifier)
+    except FileProblem as error:
+        raise FileProblem(f"'{name}' ({model.path.name}) cannot come along: {error}") from None
     for text in (name, folder, library, description.token):
         to.text(text)
     to.whole(description.version)

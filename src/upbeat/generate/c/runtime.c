@@ -564,15 +564,15 @@ static inline void compute_fall(cell *c, int32_t groups, const int32_t *listed) 
 /* What whoever runs a program hands over to have it told what happened: rows of [time, columns...], runs of equal steps, and
  * events with their values. All of it may be missing (null). */
 typedef struct upbeat_steps {
-  double first, last;
+  real first, last;
   int64_t count;
   int32_t reason, block;
   int64_t rejected;
-  double numbers[4]; /* what the reason tells besides its number */
+  real numbers[4]; /* what the reason tells besides its number */
 } upbeat_steps;
 typedef struct upbeat_event {
   int32_t event, index;
-  double time;
+  real time;
 } upbeat_event;
 typedef struct upbeat_host {
   cell *rows;
@@ -584,7 +584,7 @@ typedef struct upbeat_host {
   upbeat_steps *steps;
   int64_t steps_room, steps_used;
   upbeat_steps open, done;
-  double usual, band;
+  real usual, band;
   upbeat_event *events;
   int64_t events_room, events_used, mark;
   cell *values;
@@ -598,7 +598,7 @@ static inline void host_before(upbeat_host *h, const cell *c) {
   for (int64_t i = 0; i < h->width; ++i) h->left[i].i = c[h->columns[i]].i;
   h->told = 1;
 }
-static inline void host_row(upbeat_host *h, double t, const cell *c, int last) {
+static inline void host_row(upbeat_host *h, real t, const cell *c, int last) {
   if (!h->rows) return;
   const int due = --h->until_due == 0;
   if (due) h->until_due = h->every;
@@ -628,7 +628,7 @@ static inline void host_hand_over(upbeat_host *h) {
   h->done = h->open;
 }
 /* A step that stands, merged with those before it by the rule of upbeat.trace.log. */
-static inline void host_step(upbeat_host *h, double t0, double t1, int32_t reason, const double *numbers, int32_t block,
+static inline void host_step(upbeat_host *h, real t0, real t1, int32_t reason, const real *numbers, int32_t block,
                              int64_t rejected) {
   if (!h->steps) return;
   upbeat_steps *const open = &h->open;
@@ -645,13 +645,13 @@ static inline void host_step(upbeat_host *h, double t0, double t1, int32_t reaso
     }
   }
   if (same) {
-    const double size = t1 - t0;
+    const real size = t1 - t0;
     if (rejected == 0 && fabs(size - h->usual) <= h->band) {
       open->last = t1;
       ++open->count;
       return;
     }
-    const double mean = (open->last - open->first) / (double)open->count;
+    const real mean = (open->last - open->first) / (real)open->count;
     if (fabs(size - mean) <= 1e-9 * fabs(mean) + 4.0 * ulp(t1)) {
       if (!(fabs(size - h->usual) <= h->band)) h->band = -1.0;
       open->last = t1;
@@ -675,7 +675,7 @@ static inline void host_step(upbeat_host *h, double t0, double t1, int32_t reaso
   h->usual = t1 - t0;
   h->band = 0.25e-9 * fabs(h->usual);
 }
-static inline int host_event(upbeat_host *h, int32_t event, double t, const cell *from, int32_t count) {
+static inline int host_event(upbeat_host *h, int32_t event, real t, const cell *from, int32_t count) {
   if (!h->events) return 1;
   if (h->events_used >= h->events_room || h->values_used + count > h->values_room) return 0;
   upbeat_event *const to = h->events + h->events_used++;
@@ -686,7 +686,7 @@ static inline int host_event(upbeat_host *h, int32_t event, double t, const cell
   return 1;
 }
 /* Events from the mark on have happened at this time; or have not happened at all. */
-static inline void host_commit(upbeat_host *h, double t) {
+static inline void host_commit(upbeat_host *h, real t) {
   for (int64_t i = h->mark; i < h->events_used; ++i) {
     h->events[i].index = (int32_t)(i - h->mark);
     h->events[i].time = t;

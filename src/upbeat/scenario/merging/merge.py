@@ -281,6 +281,7 @@ class Merged:
     * `reads`: what a name in a connection of the scenario stands for.
     * `ports`: the port behind a cell that is an input or an output, and what people call it.
     * `tunable`: the unit and the port that a parameter was; `values`: of the parameters, by cell.
+    * `started`: the unit and the name that a state was, or a variable that changes at events.
     * `tears`: the cells of connected inputs, at which loops can be cut.
     * `sources`: the output (or input) of the merged model that stands for an original port.
     * `paths`: what people call a unit, where that is not its name.
@@ -292,6 +293,7 @@ class Merged:
     outputs: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     tunable: dict[str, End] = field(default_factory=dict)
+    started: dict[str, End] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
     events: dict[str, Any] = field(default_factory=dict)
     tables: dict[str, Table1 | Table2] = field(default_factory=dict)
@@ -380,7 +382,9 @@ def _declared(
 ) -> _Scope:
     scope = _Scope()
     for state in equations.states:
-        scope.declare(state.port.name, made.names.new(unit, state.port.name), state.port.size)
+        name = made.names.new(unit, state.port.name)
+        scope.declare(state.port.name, name, state.port.size)
+        made.started[name] = unit, state.port.name
     for local in equations.locals:
         scope.declare(local.name, made.names.new(unit, local.name), local.size)
     for port in equations.parameters:
@@ -394,6 +398,7 @@ def _declared(
         name = made.names.new(unit, port.name)
         scope.declare(port.name, name, port.size)
         made.variables[name] = variable_spec(port)
+        made.started[name] = unit, port.name
     for port in equations.inputs:
         name = made.names.new(unit, port.name)
         scope.declare(port.name, name, port.size)

@@ -60,7 +60,8 @@ def monolith(scenario: Scenario, solver: Solver | str | Mapping[str, Any] | None
                 shown.pop(closed.column(name, port.name), None)
     known = tuple(paths.get(name, name) for name in closed.units if name not in closed.added_units)
     columns |= {
-        (UNIT, name): f"{paths.get(unit, unit)}.{port}" for name, (unit, port) in made.tunable.items()
+        (UNIT, name): f"{paths.get(unit, unit)}.{port}"
+        for name, (unit, port) in {**made.started, **made.tunable}.items()
     }
     reasons = {columns[UNIT, name]: closed.why_fixed(*end) for name, end in made.tunable.items()}
     fixed = {name: why for name, why in reasons.items() if why is not None}
