@@ -46,6 +46,8 @@ class Status:
     FAILED = 1
     ENDED = 2
     """By a unit, which may do that."""
+    MISSING = 255
+    """Not yet, in a store that is not complete."""
 
 
 class Answers(NamedTuple):
