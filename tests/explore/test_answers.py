@@ -77,9 +77,18 @@ def test_the_spread_of_a_normal_number() -> None:
 
 
 def test_fronts_by_comparing_all_pairs() -> None:
-    values = np.random.default_rng(4).random((300, 3))
-    better = (values[:, None] <= values).all(axis=2) & (values[:, None] < values).any(axis=2)
-    assert sorted(not_dominated(values)) == np.flatnonzero(~better.any(axis=0)).tolist()
+    random = np.random.default_rng(4)
+    for goals in (1, 2, 3):
+        values = random.random((300, goals))
+        better = (values[:, None] <= values).all(axis=2) & (values[:, None] < values).any(axis=2)
+        assert sorted(not_dominated(values)) == np.flatnonzero(~better.any(axis=0)).tolist()
+    assert not_dominated(np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 2.0], [0.0, 3.0]])).tolist() == [2, 0]
+
+
+def test_a_front_of_very_many_designs() -> None:
+    """All of a line, which comparing pairs would need ten thousand million looks for."""
+    falling = np.linspace(0.0, 1.0, 100_000)
+    assert len(not_dominated(np.stack([falling, 1.0 - falling], axis=1))) == 100_000
 
 
 def test_an_optimum_with_a_constraint() -> None:
