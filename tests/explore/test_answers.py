@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import upbeat as up
 from upbeat.cli.main import main
 from upbeat.explore.calibrate import calibrate
 from upbeat.explore.optimise import not_dominated
+from upbeat.explore.words import of_calibration, of_robustness
 
 
 def of_function(text: str, names: str, given: Any, outputs: Any = None, **more: Any) -> up.Study:
@@ -42,6 +44,16 @@ def test_morris_effects_of_a_line_are_its_slopes() -> None:
     assert effects["f.b"] == pytest.approx((-1.0, 1.0, 0.0), abs=1e-6)
 
 
+def test_morris_effects_of_what_has_no_ends_are_of_most_of_it() -> None:
+    """y = x, normal: a jump over four of seven gaps between quantiles of 0.5 % … 99.5 %."""
+    study = of_function("p", "p", {"normal": [0.0, 1.0]})
+    (one,) = study.sensitivity("morris", 64, executor="here")["y"]
+    levels = stats.norm.ppf(0.005 + 0.99 * np.arange(8) / 7)
+    effects = (levels[4:] - levels[:4]) / (4 / 7)
+    assert effects.min() <= one.total <= effects.max()
+    assert one.first == pytest.approx(one.total)
+
+
 def test_what_has_no_sensitivity_is_told() -> None:
     study = of_function("0*a + 1", "a", {"uniform": [0, 1]})
     assert "nothing matters" in study.sensitivity(samples=8, executor="here").notes[0]
@@ -65,9 +77,18 @@ def test_the_spread_of_a_normal_number() -> None:
 
 
 def test_fronts_by_comparing_all_pairs() -> None:
-    values = np.random.default_rng(4).random((300, 3))
-    better = (values[:, None] <= values).all(axis=2) & (values[:, None] < values).any(axis=2)
-    assert sorted(not_dominated(values)) == np.flatnonzero(~better.any(axis=0)).tolist()
+    random = np.random.default_rng(4)
+    for goals in (1, 2, 3):
+        values = random.random((300, goals))
+        better = (values[:, None] <= values).all(axis=2) & (values[:, None] < values).any(axis=2)
+        assert sorted(not_dominated(values)) == np.flatnonzero(~better.any(axis=0)).tolist()
+    assert not_dominated(np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 2.0], [0.0, 3.0]])).tolist() == [2, 0]
+
+
+def test_a_front_of_very_many_designs() -> None:
+    """All of a line, which comparing pairs would need ten thousand million looks for."""
+    falling = np.linspace(0.0, 1.0, 100_000)
+    assert len(not_dominated(np.stack([falling, 1.0 - falling], axis=1))) == 100_000
 
 
 def test_an_optimum_with_a_constraint() -> None:
@@ -124,6 +145,50 @@ def test_a_calibration_finds_what_was_put_in() -> None:
     assert one.error == pytest.approx(
         found.rms / np.sqrt(((TIMES * np.exp(-1.3 * TIMES) / 0.01) ** 2).sum()), rel=0.1
     )
+
+
+@pytest.mark.parametrize(
+    ("sigma", "loss", "outliers"),
+    [(None, "linear", 0.0), (None, "soft_l1", 0.1), (0.02, "cauchy", 0.1), (0.02, "huber", 0.1)],
+)
+def test_intervals_hold_the_truth_whatever_is_known_of_the_noise(
+    sigma: float | None, loss: str, outliers: float
+) -> None:
+    """Two signals with noises of other sizes, perhaps with outliers: 95 % of intervals hold the truth, and
+    are not much wider than those of a fit by all that could be known, without outliers."""
+    made = up.experiment(
+        up.Scenario({"a": up.Ode({"h": "1 - k*h", "T": "h - c*T"}, parameters={"k": 0.5, "c": 0.3})}),
+        step=0.05,
+        until=10.0,
+    )
+    truth, noise = {"a.k": 0.5, "a.c": 0.3}, {"a.h": 0.3, "a.T": 0.02}
+    bounds = {"a.k": (0.1, 2.0), "a.c": (0.05, 1.0)}
+    clean, times, random = made.run(), np.linspace(0.0, 10.0, 61), np.random.default_rng(5)
+    inside, widths, least = 0, [], []
+    for _ in range(40):
+        pure = {name: clean.at(times, name) + random.normal(0.0, size, 61) for name, size in noise.items()}
+        bad = {
+            name: (random.random(61) < outliers) * random.normal(0.0, 15.0 * noise[name], 61)
+            for name in noise
+        }
+        data = up.Trace.from_arrays(times, {name: pure[name] + bad[name] for name in noise})
+        given = None if sigma is None else noise
+        found = calibrate(made, data, bounds, sigma=given, loss=loss)
+        best = calibrate(made, up.Trace.from_arrays(times, pure), bounds, sigma=noise)
+        for name, value in truth.items():
+            one = found.estimates[name]
+            inside += one.low <= value <= one.high
+            widths.append(one.error)
+            least.append(best.estimates[name].error)
+    assert inside >= 69  # of 80, of which 76 are expected: fewer happen once in a thousand
+    assert np.mean(np.array(widths) / least) < 1.35
+
+
+def test_what_json_has_no_word_for() -> None:
+    """A parameter that nothing depends on has an endless interval."""
+    found = calibrate(MADE, measured(), {"a.k": (0.5, 3.0), "a.q": (0.1, 2.0)}, {"a.x": "level"}, 0.01)
+    told = json.loads(json.dumps(of_calibration(found)[0], allow_nan=False))
+    assert told["estimates"]["a.q"][1:] == [None, None, None]
 
 
 def test_several_experiments_at_once_know_more() -> None:
@@ -236,11 +301,32 @@ def test_a_conclusion_that_holds_and_one_that_does_not() -> None:
     study = up.Study(MADE, {"a.k": [0.5, 1.0, 2.0]}, {"end": "final(a.x)", "mean": "mean(a.x)"})
     found = study.robustness(executor="here")
     assert found.holds("end")
-    # what depends on nothing but the step: the best design is chance
-    other = up.Study(MADE, {"a.k": [0.5, 1.0, 2.0]}, {"end": "final(a.x)"}).robustness(
-        {"stiff": {"a.c": 2.0}}, executor="here"
+    turned = replace(study, outputs={"end": "final(a.y)", "low": "first(a.y < 0)"}).robustness(
+        {"turned": {"a.c": -1.0}, "twice": {"a.c": 2.0}}, executor="here"
     )
-    assert other.compared["end"]["stiff"].ranks == pytest.approx(1.0)
+    assert turned.compared["end"]["turned"][1:] == (pytest.approx(-1.0), False, 0)
+    assert turned.compared["end"]["twice"][1:] == (pytest.approx(1.0), True, 0)
+    assert not turned.holds("end")
+    assert turned.compared["low"]["turned"].lost == 3
+    assert not turned.holds("low")
+    told = json.loads(json.dumps(of_robustness(turned)[0], allow_nan=False))
+    assert told["low"]["masters"]["turned"] == {"change": None, "ranks": None, "same_best": False, "lost": 3}
+
+
+def test_a_conclusion_about_other_designs_does_not_hold() -> None:
+    """The best of 1000 designs becomes the worst, which ranks hardly see; ten have no value any more."""
+    last = up.Function(
+        outputs={"y": "sqrt(n - lose) + (2000 if n < swap else 0)"},
+        parameters={"n": 0.0, "swap": -1.0, "lose": 0.0},
+    )
+    made = up.experiment(up.Scenario({"a": last}), step=1.0, until=1.0)
+    study = up.Study(made, {"a.n": list(range(1000))}, {"y": "final(a.y)"})
+    found = study.robustness({"swap": {"a.swap": 0.5}, "lose": {"a.lose": 9.5}}, executor="here")
+    swap, lose = found.compared["y"]["swap"], found.compared["y"]["lose"]
+    assert swap.ranks > 0.99
+    assert not swap.same_best
+    assert lose[1:] == (pytest.approx(1.0), True, 10)
+    assert not found.holds("y")
 
 
 STUDY = """

@@ -162,6 +162,36 @@ def test_a_study_by_generated_code_is_the_same_study() -> None:
         assert np.array_equal(a, b, equal_nan=a.dtype.kind == "f"), name
 
 
+def test_each_program_has_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock runs to other times; of the programs planned for these, one is kept at a time."""
+    monkeypatch.setattr("upbeat.explore.work._KEPT", 1)
+    monkeypatch.setattr(devices, "_WORTH", 1)
+    clock = up.Scenario({"a": up.Ode({"t": "k"}, start={"t": 0.0}, parameters={"k": 1.0})})
+    made = up.experiment(clock, step=0.125, until=1.0)
+    stops = [0.5, 1.0, 1.5, 2.0, 2.5]
+    study = up.Study(made, {"run.until": stops, "a.k": [1.0, 2.0]}, {"end": "final(a.t)"})
+    crew = devices.OnDevice(study.work, "compiled", workers=1)
+    chunks = dict(crew.do(study.work, study._jobs(range(5), 2)))
+    for k, stop in enumerate(stops):
+        assert chunks[k].outputs[:, 0] == pytest.approx([stop, 2.0 * stop])
+    mixed = study.run(device="compiled", workers=1)["end"]
+    assert mixed == pytest.approx([k * stop for stop in stops for k in (1.0, 2.0)])
+
+
+def test_what_cannot_be_printed_stays_in_the_core_with_another_step_too(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "_WORTH", 1)
+    python = up.PythonFunction(lambda t, u, p: u, inputs=["u"], outputs=["y"])
+    scenario = up.Scenario({"a": up.Ode({"x": "1"}, start={"x": 0.0}), "f": python}, {"f.u": "a.x"})
+    made = up.experiment(scenario, step=0.5, until=1.0)
+    for steps in ([0.25], [0.25, 0.125]):
+        study = up.Study(made, {"master.step": steps}, {"end": "final(a.x)"})
+        caplog.clear()
+        assert study.run(device="compiled", workers=1)["end"] == pytest.approx([1.0] * len(steps))
+        assert caplog.text.count("'f' (Python)") == 1
+
+
 def test_runs_that_fail_have_the_words_of_the_core() -> None:
     grows = up.Scenario({"a": up.Ode({"x": "k*x*x"}, start={"x": 1.0}, parameters={"k": 0.1})})
     study = up.Study(

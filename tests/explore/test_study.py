@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,60 @@ def test_kill_9_costs_one_chunk(file: Path) -> None:
     child.stdin and child.stdin.close()
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["6", "9", "12"]
+
+
+CREATING = """
+import os, signal, sys, upbeat as up, zarr
+from dataclasses import replace
+from pathlib import Path
+create, left = zarr.Group.create_array, [3]
+def killed(*given, **named):
+    left[0] -= 1
+    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)
+    return create(*given, **named)
+zarr.Group.create_array = killed
+replace(up.Study.load(sys.argv[1]), out=Path(sys.argv[2])).run("here")
+"""
+
+
+def test_kill_9_while_the_store_is_made_costs_nothing(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cut.zarr"
+    assert subprocess.run([sys.executable, "-c", CREATING, str(file), str(out)], check=False).returncode == -9
+    study = replace(up.Study.load(file), out=out)
+    assert not study.run("here").failed.any()
+    assert [path.name for path in tmp_path.iterdir() if "cut" in path.name] == ["cut.zarr"]
+
+
+def test_a_store_that_grows_tells_which_runs_are_still_to_come(file: Path, tmp_path: Path) -> None:
+    study = replace(up.Study.load(file), out=tmp_path / "cut.zarr")
+    kept = stores.Store(tmp_path / "cut.zarr", study.layout, study.fingerprint())
+    kept.begin(5)
+    kept.close()
+
+    class Killed(BaseException): ...
+
+    def killed(progress: Any) -> None:
+        raise Killed
+
+    for _ in range(2):
+        with pytest.raises(Killed):
+            study.run("here", report=killed)
+        if _ == 0:
+            assert stores.open_dataset(study.out)["status"].values.tolist() == [0] * 5 + [255] * 7
+            with (tmp_path / "cut.zarr.journal").open("a") as journal:
+                journal.write('{"chunk": 1, "ru')  # what follows a line that was cut off is read all the same
+    later: list[int] = []
+    study.run("here", report=lambda progress: later.append(progress.done))
+    assert later == [12]
+
+
+def test_xarray_opens_a_store_without_a_word(file: Path, tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    results = replace(up.Study.load(file), out=tmp_path / "whole.zarr").run("here")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = xarray.open_zarr(tmp_path / "whole.zarr")
+    assert found["travel"].values.tolist() == results["travel"].tolist()
 
 
 def test_an_interrupted_command_says_what_is_there(

@@ -84,6 +84,10 @@ def sensitivity(
     else:
         points = sampler.sample(problem, samples, num_levels=8, seed=study.seed)
     inside = np.clip(points, 1e-9, 1.0 - 1e-9)  # ends of the cube are infinite for some distributions
+    if method == "morris":  # which looks at the ends, as far away as they are: of 99 % of such a distribution
+        for k, one in enumerate(parameters.values()):
+            if not np.isfinite(one.ppf(np.array([0.0, 1.0])).astype(float)).all():
+                inside[:, k] = 0.005 + 0.99 * points[:, k]
     values = {key: np.asarray(one.ppf(inside[:, k])) for k, (key, one) in enumerate(parameters.items())}
     results = replace(study.at(values), out=out).run(**running)
     notes = []
@@ -200,11 +204,13 @@ class Compared(NamedTuple):
     """A study with another master, beside the study itself."""
 
     change: float
-    """The greatest change of an output, as a part of its spread over the study."""
+    """The greatest change of an output, as a part of its spread over the designs."""
     ranks: float
     """The rank correlation of the outputs of all designs."""
     same_best: bool
-    """Whether the least value belongs to the same design, or to one that is as good within the change."""
+    """Whether the design with the least value is still the best, or within 1 % of the spread of it."""
+    lost: int
+    """Designs that have a value with one of both masters only."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +222,9 @@ class Robustness:
 
     def holds(self, output: str) -> bool:
         """Whether the order of designs and the best one are the same with all masters."""
-        return all(one.same_best and one.ranks > 0.99 for one in self.compared[output].values())
+        return all(
+            one.same_best and one.ranks > 0.99 and not one.lost for one in self.compared[output].values()
+        )
 
 
 def robustness(
@@ -243,21 +251,24 @@ def robustness(
     for name, settings in masters.items():
         changed = replace(study, experiment=with_settings(study.experiment, settings), out=None)
         everything[name] = changed.run(**running)
-    compared: dict[str, dict[str, Compared]] = {}
-    stats = need("scipy.stats", "explore", "comparing masters")
-    for output in own.outputs:
-        base = np.asarray(own[output], np.float64)
-        compared[output] = {}
-        for name in masters:
-            other = np.asarray(everything[name][output], np.float64)
-            both = np.isfinite(base) & np.isfinite(other)
-            a, b = base[both], other[both]
-            if len(a) < 2:
-                raise InvalidInput(f"'{output}' has no value in both studies: there is nothing to compare")
-            spread = float(np.ptp(a)) or 1.0
-            change = float(np.abs(a - b).max())
-            best = int(a.argmin())
-            same = bool(b[best] <= b.min() + change)
-            ranks = float(stats.spearmanr(a, b)[0]) if np.ptp(a) and np.ptp(b) else 1.0
-            compared[output][name] = Compared(change / spread, ranks, same)
+    compared = {
+        output: {name: _compared(own, everything[name], output) for name in masters} for output in own.outputs
+    }
     return Robustness(compared, everything)
+
+
+def _compared(one: Results, other: Results, output: str) -> Compared:
+    base, changed = (np.asarray(results[output], np.float64) for results in (one, other))
+    known = np.isfinite(base), np.isfinite(changed)
+    both = known[0] & known[1]
+    a, b = base[both], changed[both]
+    lost = int((known[0] != known[1]).sum())
+    if len(a) < 2:
+        return Compared(nan, nan, same_best=False, lost=lost)
+    spreads = [float(np.ptp(v)) if np.ptp(v) > 1e-12 * np.abs(v).max() else 0.0 for v in (a, b)]
+    spread = max(spreads) or 1.0
+    ranks = 1.0 if not any(spreads) else 0.0  # all designs the same: with both, or with one of both
+    if all(spreads):
+        ranks = float(need("scipy.stats", "explore", "comparing masters").spearmanr(a, b)[0])
+    same = bool(b[a.argmin()] - b.min() <= 0.01 * spread)
+    return Compared(float(np.abs(a - b).max()) / spread, ranks, same, lost)

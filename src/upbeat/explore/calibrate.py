@@ -6,7 +6,7 @@ the core; steps of differences are chosen by the noise that the runs themselves 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
     """One experiment and what was measured in it: a trace (or a file of one), and which of its columns are
     which signals.
 
-    `sigma` is the standard deviation of the noise of each signal; without, all count by their range.
+    `sigma` is the standard deviation of the noise of each signal; without, its range.
     """
 
     experiment: Experiment
@@ -65,11 +65,14 @@ class Calibration:
     correlation: Floats
     cost: float
     rms: float
-    """Of the residuals, in units of sigma: about 1 where the model can explain the data up to its noise."""
+    """Of the residuals, in units of sigma: about 1 where the model can explain the data up to its noise.
+    Without sigma it is a part of the range of each signal."""
     residuals: tuple[tuple[str, Floats, Floats, Floats], ...]
     converged: bool
     evaluations: int
     notes: tuple[str, ...]
+    known: bool = False
+    """Whether it was said how large the noise is: sigma."""
 
     @property
     def values(self) -> dict[str, float]:
@@ -91,7 +94,8 @@ def calibrate(
 
     `measured`: a trace, a file (CSV with a column ``time``) or several, one for each experiment. `signals`:
     what is compared, ``{"motor.w": "speed"}`` with the names of the columns; without, all signals that have
-    the name of a column. `loss` is that of `scipy.optimize.least_squares`, for outliers. `where`:
+    the name of a column. `sigma` is the standard deviation of their noise; without, signals count by the
+    residuals of a first fit. `loss` is that of `scipy.optimize.least_squares`, for outliers. `where`:
     `executor` and `workers` as for `Study.run`; by default runs stay in this process.
     """
     if loss not in LOSSES:
@@ -126,19 +130,27 @@ def _fitted(
     def jacobian(unit: Floats) -> Floats:
         return model.jacobian(low + unit * scale, steps, low, high) * scale
 
-    told = optimise.least_squares(
-        residuals,
-        (guess - low) / scale,
-        jac=jacobian,
-        bounds=(0.0, 1.0),
-        loss=loss,
-        x_scale="jac",
-        xtol=1e-10,
-        ftol=1e-10,
-    )
+    def searched(begin: Floats) -> Any:
+        return optimise.least_squares(
+            residuals,
+            (begin - low) / scale,
+            jac=jacobian,
+            bounds=(0.0, 1.0),
+            loss=loss,
+            x_scale="jac",
+            xtol=1e-10,
+            ftol=1e-10,
+        )
+
+    told = searched(guess)
+    if not known and (loss != "linear" or model.kinds > 1):
+        # Ranges are no measure of noise: signals count, and outliers are told, by the residuals of this fit.
+        for _ in range(2):
+            model.weigh(model((low + told.x * scale)[None, :])[0], robust=loss != "linear")
+            told = searched(low + told.x * scale)
     best = low + told.x * scale
     final = model(best[None, :])[0]
-    found = _Found(best, final, model.jacobian(best, steps, low, high), told)
+    found = _Found(best, final, model.jacobian(best, steps, low, high), told, loss)
     return _judged(found, model, low, high, known=known)
 
 
@@ -255,6 +267,37 @@ class _Model:
         self.names = list(names)
         self._where = where
         self._hands: list[Crew] = []
+        self.given = [pairs[number].sigma[signal] for number, signal, _, _ in self.layout]
+        self.sigmas = self.given
+
+    @property
+    def kinds(self) -> int:
+        """How many signals there are; the same one in several experiments is one."""
+        return len({signal for _, signal, _, _ in self.layout})
+
+    def weigh(self, residuals: Floats, *, robust: bool) -> None:
+        """Let each signal count by the size of its residuals, which is its noise where the model is right.
+        `robust`: outliers do not count for it."""
+        parts = np.split(residuals, np.cumsum([len(times) for _, _, times, _ in self.layout])[:-1])
+        by_signal: dict[str, list[Floats]] = {}
+        for (_, signal, _, measured), part, sigma in zip(self.layout, parts, self.sigmas, strict=True):
+            by_signal.setdefault(signal, []).append(part[np.isfinite(measured)] * sigma)
+        share = max(0.5, 1.0 - len(self.names) / max(1, sum(map(len, parts))))  # parameters fit some noise
+        widths = {}
+        for signal, each in by_signal.items():
+            own = np.concatenate(each)
+            size = 1.4826 * np.median(np.abs(own)) if robust else np.sqrt(np.mean(own * own) / share)
+            least = 1e-9 * max(
+                given
+                for given, (_, name, _, _) in zip(self.given, self.layout, strict=True)
+                if name == signal
+            )
+            widths[signal] = max(float(size), least)  # data without noise are no reason to divide by nothing
+        self.sigmas = [widths[signal] for _, signal, _, _ in self.layout]
+
+    def spread(self, sigmas: Sequence[float]) -> Floats:
+        """One for each residual."""
+        return np.repeat(sigmas, [len(times) for _, _, times, _ in self.layout])
 
     def check(self) -> None:
         """Names of parameters."""
@@ -282,8 +325,10 @@ class _Model:
     def __call__(self, points: Floats) -> Floats:
         """Residuals, a row for each point; what was not measured at a time counts nothing."""
         parts = []
-        for (number, signal, _, measured), values in zip(self.layout, self.simulated(points), strict=True):
-            part = (values - measured) / self.pairs[number].sigma[signal]
+        for (*_, measured), sigma, values in zip(
+            self.layout, self.sigmas, self.simulated(points), strict=True
+        ):
+            part = (values - measured) / sigma
             parts.append(np.where(np.isfinite(measured), part, 0.0))
         return np.concatenate(parts, axis=1)
 
@@ -344,17 +389,41 @@ class _Found(NamedTuple):
     """Of the residuals, by the parameters."""
     search: Any
     """What SciPy says of it."""
+    loss: str
+
+
+_RISES: dict[str, Callable[[Floats], tuple[Floats, Floats]]] = {
+    "linear": lambda z: (np.ones_like(z), np.zeros_like(z)),
+    "soft_l1": lambda z: ((1 + z) ** -0.5, -0.5 * (1 + z) ** -1.5),
+    "huber": lambda z: (
+        np.where(z <= 1, 1.0, np.maximum(z, 1.0) ** -0.5),
+        np.where(z <= 1, 0.0, -0.5 * np.maximum(z, 1.0) ** -1.5),
+    ),
+    "cauchy": lambda z: (1 / (1 + z), -1 / (1 + z) ** 2),
+    "arctan": lambda z: (1 / (1 + z * z), -2 * z / (1 + z * z) ** 2),
+}
+"""The first and second derivatives of the losses of SciPy, by the squares of residuals."""
+
+
+def _variance(residuals: Floats, loss: str, free: int) -> float:
+    """Of the noise, as it counts for the parameters: with a loss for outliers that of Huber's estimators, in
+    which they count as little as in the fit."""
+    first, second = _RISES[loss](residuals * residuals)
+    pull = residuals * first
+    bend = float(np.mean(first + 2.0 * residuals * residuals * second))
+    return float(pull @ pull) / free / max(bend, 1e-3) ** 2
 
 
 def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: bool) -> Calibration:
     """How well the parameters are known: by the derivatives of residuals at the best point. `known`: how
     large the noise is."""
-    best, final, derivative, told = found
+    best, final, derivative, told, loss = found
     names = model.names
     stats = need("scipy.stats", "explore", "confidence intervals")
-    count = sum(int(np.isfinite(measured).sum()) for _, _, _, measured in model.layout)
+    there = np.concatenate([np.isfinite(measured) for _, _, _, measured in model.layout])
+    count = int(there.sum())
     free = max(count - len(best), 1)
-    variance = float(final @ final) / free
+    variance = _variance(final[there], loss, free)
     notes: list[str] = []
     scaled = derivative * (high - low)
     left, values, right = np.linalg.svd(scaled, full_matrices=False)
@@ -389,15 +458,18 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
             notes.append(f"'{names[i]}' lies at a bound ({best[i]:.6g}): the best value may be beyond it")
     if not told.success:
         notes.append(f"the search did not converge: {told.message}")
-    rms = float(np.sqrt(final @ final / max(count, 1)))
-    if not known and rms > 0.1:
+    shown = final * model.spread(model.sigmas) / model.spread(model.given)
+    rms = float(np.sqrt(shown @ shown / max(count, 1)))
+    # What a loss for outliers makes count little is nothing that the model has to explain.
+    usual = rms if loss == "linear" else 1.4826 * float(np.median(np.abs(shown[there])))
+    if not known and usual > 0.1:
         notes.append(
-            f"the residuals are {100.0 * rms:.0f} % of the range of the measurements: the model does not "
+            f"the residuals are {100.0 * usual:.0f} % of the range of the measurements: the model does not "
             "explain them, or the search has ended in a valley that is not the deepest: give another guess, "
             "or say how large the noise is (sigma)"
         )
-    if known and rms > 2.0:
-        notes.append(f"the residuals are {rms:.1f} times the noise: the model does not explain the data")
+    if known and usual > 2.0:
+        notes.append(f"the residuals are {usual:.1f} times the noise: the model does not explain the data")
     simulated = model.simulated(best[None, :])
     residuals = tuple(
         (f"{signal}" if len(model.pairs) == 1 else f"{signal} ({number + 1})", times, measured, values[0])
@@ -416,4 +488,5 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
         bool(told.success),
         model.count,
         tuple(notes),
+        known,
     )

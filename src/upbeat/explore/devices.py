@@ -10,10 +10,12 @@ import ctypes
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +26,15 @@ from upbeat.explore.executors import Job
 from upbeat.explore.sampling import Column
 from upbeat.explore.work import Answers, Group, Work
 from upbeat.generate.compiling import library
-from upbeat.generate.ensemble import EnsembleSource, Target, printed
+from upbeat.generate.ensemble import LANES, EnsembleSource, Target, printed
 
 _log = logging.getLogger("upbeat.run")
 THREADS = 128
 """Of a block on a GPU."""
-LARGEST = 1 << 22
-"""Runs in one call at most."""
+_WORTH = 1000
+"""Runs of one program that are worth compiling it: fewer are over in the core by then."""
+_FULL = 1 << 16
+"""Threads that keep a GPU busy."""
 
 
 class Kernel(Protocol):
@@ -294,23 +298,26 @@ class OnDevice:
     def __init__(self, work: Work, device: str, *, single: bool = False, workers: int | None = None) -> None:
         self.workers = 1
         self._single = single
-        self._device = device
+        self._target: Target = "cuda" if device == "gpu" else "c"
         self._cores = workers or os.cpu_count() or 1
-        self._kernels: dict[int, Kernel] = {}
-        self._kernel(work.group({}) if not work.written else None)
+        self._at_once = _FULL if device == "gpu" else LANES * self._cores
+        self._refused: set[str] = set()
+        self._kernels: WeakKeyDictionary[Group, Kernel] = WeakKeyDictionary()
+        if all(len(work.samples[key]) == 1 for key in work.written):  # one program: it can be printed, or not
+            self._kernel(work.group({key: work.samples[key][0] for key in work.written}))
+        elif device == "gpu":
+            _driver()
 
-    def _kernel(self, group: Group | None) -> Kernel | None:
-        if group is None:
-            return None
-        key = id(group)
-        if key not in self._kernels:
-            target: Target = "cuda" if self._device == "gpu" else "c"
-            source = source_of(group, target, single=self._single)
+    def _kernel(self, group: Group) -> Kernel:
+        """The program of a group, compiled once as long as there is that group; `ModelError` if it cannot be
+        printed."""
+        if group not in self._kernels:
+            source = source_of(group, self._target, single=self._single)
             asked = group.question.asked
-            self._kernels[key] = (
-                Gpu(source, asked) if target == "cuda" else Compiled(source, asked, self._cores)
+            self._kernels[group] = (
+                Gpu(source, asked) if self._target == "cuda" else Compiled(source, asked, self._cores)
             )
-        return self._kernels[key]
+        return self._kernels[group]
 
     def do(self, work: Work, jobs: Iterator[Job]) -> Iterator[tuple[int, Answers]]:
         """While the answers of a chunk are written, the next one is under way."""
@@ -324,15 +331,48 @@ class OnDevice:
             yield before[0], before[1]()
 
     def _started(self, work: Work, columns: Mapping[str, Column]) -> Callable[[], Answers]:
+        """Each program of a chunk by itself."""
         count = len(next(iter(columns.values())))
-        parts = work.grouped(columns, count)
-        if len(parts) > 1:
-            return lambda: work.run(columns)  # many programs: each would be compiled for a few runs
-        ((_, chosen),) = parts
-        group = work.group(chosen)
-        kernel = self._kernel(group)
-        assert kernel is not None
-        table = group.table(columns, count)
+        began = time.perf_counter()
+        parts = [
+            (rows, self._of_program(work, chosen, {key: column[rows] for key, column in columns.items()}))
+            for rows, chosen in work.grouped(columns, count)
+        ]
+
+        def wait() -> Answers:
+            answers = work.no_answers(count)
+            for rows, waiting in parts:
+                answers.put(rows, waiting())
+            # A few runs take as long as so many as there is room for, which tells how long a chunk will.
+            full = min(1.0, count / self._at_once)
+            return answers._replace(seconds=(time.perf_counter() - began) * full)
+
+        return wait
+
+    def _of_program(
+        self, work: Work, chosen: Mapping[str, Any], columns: Mapping[str, Column]
+    ) -> Callable[[], Answers]:
+        """Runs of one program, by generated code where that is worth it and can be had."""
+        in_core = partial(work.run, columns)
+        if chosen and len(next(iter(columns.values()))) < _WORTH:
+            return in_core
+        try:
+            group = work.group(chosen)
+        except InvalidInput:
+            return in_core  # where each of them is a row with this reason
+        try:
+            kernel = self._kernel(group)
+        except ModelError as error:
+            if str(error) not in self._refused:
+                self._refused.add(str(error))
+                _log.warning("these runs stay in the core: %s", error)
+            return in_core
+        return self._by_kernel(kernel, group, columns)
+
+    def _by_kernel(
+        self, kernel: Kernel, group: Group, columns: Mapping[str, Column]
+    ) -> Callable[[], Answers]:
+        table = group.table(columns, len(next(iter(columns.values()))))
         order = neighbours(table.T)
         waiting = kernel.start(np.ascontiguousarray(table[order].T))
 
@@ -344,12 +384,7 @@ class OnDevice:
             told = Told(**arrays, failures={})
             answers = group.answers(told, table, {})
             if len(failed):
-                again = group.run({key: column[failed] for key, column in columns.items()})
-                for to, given in zip(answers, again, strict=True):
-                    if isinstance(to, np.ndarray):
-                        to[failed] = given
-                for row, reason in zip(failed, again.reasons, strict=True):
-                    answers.reasons[row] = reason
+                answers.put(failed, group.run({key: column[failed] for key, column in columns.items()}))
             return answers
 
         return wait

@@ -390,7 +390,7 @@ def _in_parts(work: Work, job: Job, again: Callable[[Job], Answers]) -> Answers:
     reason. Sixteen parts, since a process that dies is dearer than many chunks."""
     count = len(next(iter(job.columns.values())))
     if count == 1:
-        lost = Answers.empty(1, len(work.outputs), len(work.grid), len(work.signals), work.events)
+        lost = work.no_answers(1)
         lost.status[0] = Status.FAILED
         lost.reasons[0] = "the process died in this run: a unit crashed, or it was killed"
         return lost

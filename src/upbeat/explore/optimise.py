@@ -295,11 +295,17 @@ def _chosen(seen: _Evaluated, points: Floats, outputs: Floats, history: Any, res
 
 def not_dominated(objectives: Floats) -> npt.NDArray[np.int64]:
     """The rows that no other is better than in everything: sorted by the first, then by sweeping."""
-    kept: list[int] = []
     order = np.lexsort(objectives.T[::-1])
+    if objectives.shape[1] == 2:  # along the first, only what is less than all before in the second
+        second = objectives[order, 1]
+        before = np.minimum.accumulate(np.concatenate([[np.inf], second[:-1]]))
+        return np.asarray(order[second < before], np.int64)
+    kept: list[int] = []
+    rows = np.empty_like(objectives)  # of those that are kept
     for i in order:
         row = objectives[i]
-        if not any((objectives[k] <= row).all() for k in kept):  # one that is equal is there already
+        if not (rows[: len(kept)] <= row).all(axis=1).any():  # one that is equal is there already
+            rows[len(kept)] = row
             kept.append(int(i))
     return np.array(kept, np.int64)
 

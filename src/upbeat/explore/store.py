@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import shutil
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -46,6 +47,8 @@ RESERVED = (
 """Names that a result has besides parameters, outputs and signals."""
 
 _FORMAT = 1
+_FILL = {str: "", np.float64: np.nan, np.int32: -1}
+"""What is in an array where there is no result yet; 0 for other types."""
 
 
 class Layout(NamedTuple):
@@ -109,7 +112,7 @@ class Layout(NamedTuple):
         if unit:
             found["units"] = unit
         if name == "status":
-            found["meaning"] = "0 done, 1 failed, 2 ended by a unit"
+            found["meaning"] = "0 done, 1 failed, 2 ended by a unit, 255 not yet run"
         if name == "event_number":
             found["names"] = list(self.event_names)
         return found
@@ -243,13 +246,17 @@ class Store:
         total = -(-self.layout.runs // self.chunk)
         if found.get("complete"):
             self.done = set(range(total))
+            self._empty_journal()
             return
         self._lock.seek(0)
-        for line in self._lock.read().splitlines():
-            with suppress(ValueError):  # the last one may be cut off
+        lines = self._lock.read()
+        for line in lines.splitlines():
+            with suppress(ValueError):  # one may be cut off
                 entry = json.loads(line)
                 if isinstance(entry, dict) and 0 <= entry.get("chunk", -1) < total:
                     self.done.add(entry["chunk"])
+        if lines and not lines.endswith("\n"):
+            self._lock.write("\n")
         self._group = self._opened("r+")
 
     def _empty_journal(self) -> None:
@@ -264,34 +271,37 @@ class Store:
         if self.chunk is not None:
             return
         self.chunk = chunk
+        part = self.path.with_name(f".{self.path.name}.part")  # a store is there when all of it is
         with _disk(self.path, self):
-            group = self._zarr.open_group(str(self.path), mode="w", zarr_format=3)
-            for name, (dimensions, sizes, kind) in self.layout.arrays().items():
-                # Wide rows in smaller pieces along time would be chunks that several runs share: one piece
-                # for all.
-                array = group.create_array(
-                    name.replace("/", "|"),
-                    shape=(self.layout.runs, *sizes),
-                    chunks=(chunk, *(max(1, size) for size in sizes)),
-                    dtype=kind,
-                    dimension_names=dimensions,
-                    fill_value=""
-                    if kind is str
-                    else np.nan
-                    if kind is np.float64
-                    else -1
-                    if kind is np.int32
-                    else 0,
-                )
-                array.attrs.update(self.layout.attributes(name))
-            if self.layout.grid:
-                times = group.create_array(
-                    "time", shape=(len(self.layout.grid),), chunks=(len(self.layout.grid),), dtype=np.float64,
-                    dimension_names=("time",),
-                )  # fmt: skip
-                times[:] = np.array(self.layout.grid)
-            group.attrs.update({"upbeat": _FORMAT, "study": self._study, "chunk": chunk, "complete": False})
-        self._group = group
+            try:
+                self._make(part, chunk)
+                part.rename(self.path)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+        self._group = self._opened("r+")
+
+    def _make(self, path: Path, chunk: int) -> None:
+        shutil.rmtree(path, ignore_errors=True)
+        group = self._zarr.open_group(str(path), mode="w", zarr_format=3)
+        for name, (dimensions, sizes, kind) in self.layout.arrays().items():
+            # Wide rows in smaller pieces along time would be chunks that several runs share: one piece
+            # for all.
+            array = group.create_array(
+                name.replace("/", "|"),
+                shape=(self.layout.runs, *sizes),
+                chunks=(chunk, *(max(1, size) for size in sizes)),
+                dtype=kind,
+                dimension_names=dimensions,
+                fill_value=Status.MISSING if name == "status" else _FILL.get(kind, 0),
+            )
+            array.attrs.update(self.layout.attributes(name))
+        if self.layout.grid:
+            times = group.create_array(
+                "time", shape=(len(self.layout.grid),), chunks=(len(self.layout.grid),), dtype=np.float64,
+                dimension_names=("time",),
+            )  # fmt: skip
+            times[:] = np.array(self.layout.grid)
+        group.attrs.update({"upbeat": _FORMAT, "study": self._study, "chunk": chunk, "complete": False})
 
     def write(self, number: int, columns: Mapping[str, Column], answers: Answers) -> None:
         """Take over a chunk. `RecordingError` if it cannot be written; what was written before is safe."""
@@ -312,6 +322,11 @@ class Store:
         """All chunks are there."""
         with _disk(self.path, self):
             self._opened("r+").attrs["complete"] = True
+            with (
+                warnings.catch_warnings()
+            ):  # of Zarr: other readers than xarray may not know it, and need not
+                warnings.simplefilter("ignore")
+                self._zarr.consolidate_metadata(str(self.path))
         self.close()
         self.journal.unlink(missing_ok=True)
 
@@ -397,7 +412,7 @@ def open_dataset(path: Path) -> Any:
     """A store as an xarray Dataset."""
     xarray = need("xarray", "explore", "results as a Dataset")
     need("zarr", "explore", "reading a Zarr store")
-    return xarray.open_zarr(str(path), consolidated=False)
+    return xarray.open_zarr(str(path), consolidated=False)  # which also is right while it grows
 
 
 # ----------------------------------------------------------------------------------------------------

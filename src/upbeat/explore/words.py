@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from upbeat.explore.answers import Robustness, Sensitivity, Spread
+from upbeat.explore.answers import Compared, Robustness, Sensitivity, Spread
 from upbeat.explore.calibrate import Calibration
 from upbeat.explore.optimise import Optimum
 from upbeat.explore.store import Results
@@ -72,9 +72,7 @@ def of_uncertainty(spreads: Mapping[str, Spread]) -> tuple[dict[str, Any], str]:
             "mean": one.mean,
             "error": one.error,
             "std": one.std,
-            "quantiles": {
-                f"{p:g}": [v if isfinite(v) else None for v in values] for p, values in one.quantiles.items()
-            },
+            "quantiles": {f"{p:g}": _numbers(values) for p, values in one.quantiles.items()},
             "converged": one.converged,
         }
         for name, one in spreads.items()
@@ -98,7 +96,10 @@ def of_uncertainty(spreads: Mapping[str, Spread]) -> tuple[dict[str, Any], str]:
 def of_robustness(found: Robustness) -> tuple[dict[str, Any], str]:
     """Whether conclusions hold with other masters."""
     data = {
-        output: {"holds": found.holds(output), "masters": {name: one._asdict() for name, one in each.items()}}
+        output: {
+            "holds": found.holds(output),
+            "masters": {name: _compared(one) for name, one in each.items()},
+        }
         for output, each in found.compared.items()
     }
     rows: list[tuple[str, ...]] = [
@@ -108,13 +109,19 @@ def of_robustness(found: Robustness) -> tuple[dict[str, Any], str]:
         for name, one in each.items():
             shown = f"{one.change:.2g}", f"{one.ranks:.3f}", "yes" if one.same_best else "no"
             rows.append((output, name, *shown, "" if found.holds(output) else "does not hold"))
-    return data, "\n".join(table(rows))
+    notes = [
+        f"note: {output}: {one.lost} designs have a value either as it is or with '{name}', but not with both"
+        for output, each in found.compared.items()
+        for name, one in each.items()
+        if one.lost
+    ]
+    return data, "\n".join([*table(rows), *notes])
 
 
 def of_sensitivity(found: Sensitivity) -> tuple[dict[str, Any], str]:
     """Indices as data and for people."""
     data = {
-        output: {one.parameter: [float(one.first), float(one.total)] for one in indices}
+        output: {one.parameter: _numbers((one.first, one.total)) for one in indices}
         for output, indices in found.indices.items()
     }
     names = ("alone", "with interactions") if found.method == "sobol" else ("mean effect", "mean size")
@@ -160,7 +167,7 @@ def of_optimum(found: Optimum) -> tuple[dict[str, Any], str]:
 def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
     """Parameters with their intervals."""
     data = {
-        "estimates": {name: list(one) for name, one in found.estimates.items()},
+        "estimates": {name: _numbers(one) for name, one in found.estimates.items()},
         "rms": found.rms,
         "converged": found.converged,
         "notes": list(found.notes),
@@ -169,8 +176,19 @@ def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
     rows += [
         (name, *(f"{v:.6g}" for v in (one.value, one.low, one.high))) for name, one in found.estimates.items()
     ]
-    lines = [f"calibrated with {found.evaluations} runs; residuals {found.rms:.3g} of sigma"]
+    rms = f"{found.rms:.3g} of sigma" if found.known else f"{100.0 * found.rms:.3g} % of the range of signals"
+    lines = [f"calibrated with {found.evaluations} runs; residuals {rms}"]
     return data, "\n".join([*lines, *table(rows), *(f"note: {note}" for note in found.notes)])
+
+
+def _compared(one: Compared) -> dict[str, Any]:
+    change, ranks = _numbers((one.change, one.ranks))
+    return one._asdict() | {"change": change, "ranks": ranks}
+
+
+def _numbers(values: Iterable[float]) -> list[float | None]:
+    """As JSON has them, which knows no infinity."""
+    return [float(value) if isfinite(value) else None for value in values]
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -46,6 +46,8 @@ class Status:
     FAILED = 1
     ENDED = 2
     """By a unit, which may do that."""
+    MISSING = 255
+    """Not yet, in a store that is not complete."""
 
 
 class Answers(NamedTuple):
@@ -61,7 +63,7 @@ class Answers(NamedTuple):
     events: Ints
     times: Floats
     seconds: float
-    """Of processor time that all of it took."""
+    """That the runs took, without the planning of their programs."""
 
     @classmethod
     def empty(cls, count: int, outputs: int, grid: int, signals: int, events: int) -> Answers:
@@ -76,6 +78,14 @@ class Answers(NamedTuple):
             np.full((count, events), np.nan),
             0.0,
         )
+
+    def put(self, rows: npt.NDArray[np.int64], given: Answers) -> None:
+        """Take over the answers of these runs."""
+        for to, values in zip(self, given, strict=True):
+            if isinstance(to, np.ndarray):
+                to[rows] = values
+        for row, reason in zip(rows, given.reasons, strict=True):
+            self.reasons[row] = reason
 
 
 @dataclass(frozen=True)
@@ -178,31 +188,28 @@ class Work:
         group = self.group({key: values[key] for key in self.written})
         return group.single(values)
 
-    def run(self, columns: Mapping[str, Column], progress: Callable[[int], None] | None = None) -> Answers:
-        """A run for each row of these columns; `progress` hears how many are done."""
-        began = time.thread_time()
+    def no_answers(self, count: int) -> Answers:
+        """Room for the answers of so many runs."""
+        return Answers.empty(count, len(self.outputs), len(self.grid), len(self.signals), self.events)
+
+    def run(self, columns: Mapping[str, Column]) -> Answers:
+        """A run for each row of these columns."""
         count = len(next(iter(columns.values()))) if columns else 1
-        answers = Answers.empty(count, len(self.outputs), len(self.grid), len(self.signals), self.events)
-        done = 0
+        answers, seconds = self.no_answers(count), 0.0
         for rows, chosen in self.grouped(columns, count):
             part = {key: column[rows] for key, column in columns.items()}
             try:
                 group = self.group(chosen)
-                found = group.run(part)
+                began = (
+                    time.perf_counter()
+                )  # not processor time: units in processes of their own take time, too
+                answers.put(rows, group.run(part))
+                seconds += time.perf_counter() - began
             except InvalidInput as error:
                 answers.status[rows] = Status.FAILED
                 for row in rows:
                     answers.reasons[row] = " ".join(str(error).split())
-            else:
-                for to, given in zip(answers, found, strict=True):
-                    if isinstance(to, np.ndarray):
-                        to[rows] = given
-                for row, reason in zip(rows, found.reasons, strict=True):
-                    answers.reasons[row] = reason
-            done += len(rows)
-            if progress is not None:
-                progress(done)
-        return answers._replace(seconds=time.thread_time() - began)
+        return answers._replace(seconds=seconds)
 
     def grouped(
         self, columns: Mapping[str, Column], count: int
@@ -363,7 +370,7 @@ class Group:
     def answers(self, told: Told, table: Floats, failures: Mapping[int, RunError]) -> Answers:
         """What is asked of these runs, from what was told of them."""
         work = self.work
-        found = Answers.empty(len(table), len(work.outputs), len(work.grid), len(work.signals), work.events)
+        found = work.no_answers(len(table))
         for row, error in failures.items():
             known = known_error(self.experiment.plan.scenario, error)
             found.status[row] = Status.ENDED if isinstance(error, EndRequest) else Status.FAILED
