@@ -120,7 +120,7 @@ export function edit(edits, label = "edit") {
   set({ editing: state.editing + 1 });
   const run = async () => {
     if (state.inside.length) {
-      say("This is inside another file. Open that file to change it.", { tone: "bad" });
+      say(state.view?.path ? "This is inside another file. Open that file to change it." : `This is what ${state.inside[state.inside.length - 1]} is made of. It is changed in ${state.path}.`, { tone: "bad" });
       return null;
     }
     try {

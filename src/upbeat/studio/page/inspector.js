@@ -4,7 +4,7 @@ import { edit, enter, openFile } from "./draft.js";
 import { removeSelected } from "./diagram.js";
 import { count, number, parsed, written } from "./format.js";
 import { say, set, state, useStore } from "./store.js";
-import { Button, Choice, ExpressionField, Field, Icon } from "./widgets.js";
+import { Button, Choice, ExpressionField, Field, Icon, Message } from "./widgets.js";
 
 /** A value as an operation sets it. Numbers go as they were typed: 2.0 is a real number, 2 may be a whole one. */
 export function setting(at, text) {
@@ -86,10 +86,10 @@ function UnitForm({ name, unit }) {
   };
   return html`
     <${Heading} what=${[unit.kind, unit.rate, unit.isolation && unit.isolation !== "none" ? `isolation ${unit.isolation}` : null].filter(Boolean).join(" · ")} name=${name} onRename=${rename}
-      tools=${html`${table.scenario && html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />`}
+      tools=${html`${unit.inside?.length ? html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />` : null}
         <${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     ${unit.title && ![name, unit.kind].includes(unit.title.toLowerCase()) ? html`<p class="note">${unit.title}</p>` : null}
-    ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p>${problem.message}</p>
+    ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p><${Message} text=${problem.message} /></p>
       ${(problem.fixes || []).map((fix, n) => html`<button type="button" key=${n} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}</div>`)}
     ${table.scenario && html`<p class="note">The scenario <button type="button" class="link" onClick=${() => openFile(folder + table.scenario).catch((error) => say(error.message, { tone: "bad" }))}>${table.scenario}</button></p>`}
     ${table.model && html`<p class="note">Of the model <b class="mono">${table.model}</b>, which other units may share.</p>`}
@@ -321,7 +321,7 @@ function ScenarioForm({ view }) {
   const properties = view.properties || [];
   const part = (key, options, fallback) => html`<${MasterPart} key=${key} what=${key} value=${master[key]} options=${options} fallback=${fallback} />`;
   return html`
-    <${Heading} what="scenario" name=${state.path || ""} />
+    <${Heading} what="scenario" name=${state.inside.length ? view.path || state.inside[state.inside.length - 1] : state.path || ""} />
     <p class="note">${count(Object.keys(view.units || {}).length, "unit")}, ${count((view.connections || []).length, "connection")}${view.loops?.length ? `, ${count(view.loops.length, "algebraic loop")}` : ""}${view.study ? ", with a study" : ""}</p>
     <${Part} title="Master">
       <table class="ports master"><tbody>

@@ -43,6 +43,13 @@ export const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 16 16" wid
   <path d=${ICONS[name]} fill=${["save", "file"].includes(name) ? "none" : "currentColor"} fill-rule="evenodd"
     stroke=${["save", "file"].includes(name) ? "currentColor" : undefined} stroke-width="1.300" stroke-linejoin="round" /></svg>`;
 
+/** A sentence of the server; lines below it point at letters above them, and so have letters of one width. */
+export function Message({ text }) {
+  const [first, ...rest] = text.split("\n");
+  const lines = rest.map((line) => line.replace(/^ {4}/, "")).join("\n");
+  return html`${first}${lines ? html`<code>${lines}</code>` : null}`;
+}
+
 /** Tabs with their panels. Arrow keys go from one to the next. */
 export function Tabs({ name, tabs, chosen, onChoose, extra }) {
   const list = useRef();
