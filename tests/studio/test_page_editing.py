@@ -121,6 +121,12 @@ def test_text_and_diagram_are_one(studio: Studio, page_of: Callable[..., Any]) -
     fix.click()
     until(page, "studio.state.view.problems.every((problem) => problem.severity !== 'error')")
     assert 'basin.flow = "pump.flow"' in text(page)
+    assert page.locator('[data-box="basin"] .alarm').count() == 0
+    editor.fill(text(page).replace('"0.1"', '"0.1*"'))
+    page.wait_for_selector('[data-box="pump"] .alarm')  # it is wrong, and still there
+    assert page.locator("[data-wire]").count() == 1
+    page.keyboard.press("Control+z")
+    settle(page)
     page.locator('[data-box="basin"]').focus()
     page.keyboard.press("Shift+ArrowRight")  # moves it, which is kept beside the file
     until(page, "'basin' in studio.state.places")
@@ -166,6 +172,32 @@ def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callabl
     field.press("Escape")
     field.press("Escape")
     assert field.input_value() == "flow"
+
+
+def test_undo_where_something_was_typed(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """In a field the letters come first; once it is settled, the scenario does."""
+    (studio.folder / "again.toml").write_text(TANK)
+    page = page_of(studio, "again.toml")
+    page.get_by_label("Ends at", exact=True).fill("7.0")
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert text(page) == TANK
+    page.get_by_label("coupling").select_option("jacobi")
+    settle(page)
+    type_into(page, "Ends at", "5.0")
+    assert "until = 5.0" in text(page)
+    page.keyboard.press("Control+z")
+    settle(page)
+    page.click(".brand")
+    assert "until = 1.0" in text(page)
+    assert page.get_by_label("Ends at", exact=True).input_value() == "1"
+    page.click('[data-box="tank"] .title')
+    type_into(page, "derivative of level", "2*flow")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")  # and the coupling
+    page.click(".brand")
+    settle(page)
+    assert text(page) == TANK
 
 
 def test_an_fmu_is_dropped_in(

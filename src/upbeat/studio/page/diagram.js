@@ -486,7 +486,7 @@ export function Problem({ problem }) {
   };
   return html`<div class=${`problem ${problem.severity}`}>
     <${Icon} name="warn" />
-    <p data-tip=${problem.severity === "note" ? problem.message : undefined}><${Message} text=${problem.message} /></p>
+    <p data-tip=${problem.severity === "error" ? undefined : problem.message}><${Message} text=${problem.message} /></p>
     ${(problem.fixes || []).map((fix, k) => html`<button type="button" key=${k} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}
     ${problem.line && html`<button type="button" class="button quiet" onClick=${go}>line ${problem.line}</button>`}
   </div>`;

@@ -187,7 +187,7 @@ function NewEntry({ what, placeholder, onAdd, dotted }) {
     onAdd(found[1], (found[2] || "").trim());
     setTyped("");
   };
-  return html`<div class="new-entry"><input class="mono" aria-label=${`New ${what}`} placeholder=${`+ ${what}: ${placeholder}`} value=${typed} spellcheck=${false} autocomplete="off"
+  return html`<div class="new-entry"><input class="mono" aria-label=${`New ${what}`} placeholder=${`+ ${what}: ${placeholder}`} value=${typed} data-typed=${typed ? "" : undefined} spellcheck=${false} autocomplete="off"
     onInput=${(event) => setTyped(event.target.value)} onBlur=${() => typed.trim() && add()} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div>`;
 }
 
@@ -271,7 +271,7 @@ function Adaptations({ name, written: given }) {
   return html`<${Part} title="Adaptations" open=${given.length > 0} note=${given.length ? null : "none"}>
     ${given.map((text, k) => html`<div class="entry" key=${k}><span class="mono grow">${written(text)}</span><button type="button" class="button quiet" aria-label=${`Remove adaptation ${k + 1}`}
       onClick=${() => edit([given.length > 1 ? { op: "set", at, value: given.filter((_, n) => n !== k) } : { op: "remove", at }], "remove adaptation")}><${Icon} name="remove" /></button></div>`)}
-    <div class="new-entry"><input class="mono" aria-label="New adaptation" placeholder="+ adaptation: average on v with steps = 2" value=${typed} spellcheck=${false} autocomplete="off"
+    <div class="new-entry"><input class="mono" aria-label="New adaptation" placeholder="+ adaptation: average on v with steps = 2" value=${typed} data-typed=${typed ? "" : undefined} spellcheck=${false} autocomplete="off"
       onInput=${(event) => setTyped(event.target.value)} onBlur=${add} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div><//>`;
 }
 
@@ -346,14 +346,22 @@ function ScenarioForm({ view }) {
       <${NewEntry} what="event" placeholder="touch = mass.x <= 0 and mass.v < 0" onAdd=${(one, text) => edit([{ op: "set", at: ["events", one, "when"], value: text || "false" }], `event ${one}`).then((done) => done && set({ selection: { kind: "event", name: one, key: `event ${one}` } }))} />
     <//>
     <${Part} title="Outputs of the scenario" note=${view.outputs?.length ? null : "none"} open=${Boolean(view.outputs?.length)}>
-      ${(view.outputs || []).map((output) => html`<div class="entry" key=${output.name}><label class="mono" for=${`own-${output.name}`}>${output.name}</label><span class="equals">=</span>${typeof output.text === "string"
-        ? html`<${ExpressionField} id=${`own-${output.name}`} value=${output.text} label=${`output ${output.name} of the scenario`} onCommit=${(text) => edit([text ? { op: "set", at: ["outputs", output.name], value: text } : { op: "remove", at: ["outputs", output.name] }], `output ${output.name}`)} />`
-        : html`<${InText} connection=${output} />`}</div>`)}
+      ${(view.outputs || []).map((output) => html`<${OwnOutput} key=${output.name} output=${output} />`)}
       <${NewEntry} what="output" placeholder="distance = right.x - left.x" onAdd=${(one, text) => edit([{ op: "set", at: ["outputs", one], value: text }], `output ${one}`)} />
     <//>
     ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
     <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
   `;
+}
+
+/** An output of the scenario: an expression, or a table with one in it. */
+function OwnOutput({ output: { name, text, line } }) {
+  const at = isTable(text) ? ["outputs", name, "value"] : ["outputs", name];
+  const own = isTable(text) ? text.value : text;
+  const change = (typed) => edit([typed ? { op: "set", at, value: typed } : { op: "remove", at: ["outputs", name] }], `output ${name}`);
+  return html`<div class="entry"><label class="mono" for=${`own-${name}`}>${name}</label><span class="equals">=</span>${typeof own === "string"
+    ? html`<${ExpressionField} id=${`own-${name}`} value=${own} label=${`output ${name} of the scenario`} onCommit=${change} />${isTable(text) ? measure(text.unit) : null}`
+    : html`<${InText} connection=${{ text, line }} />`}</div>`;
 }
 
 /** What the choices come to, as `upbeat explain` says it. */

@@ -62,9 +62,10 @@ function Top() {
 function Right() {
   const [tab, problems] = useStore((s) => [s.tabs.right, s.view?.problems]);
   const wrong = (problems || []).filter((problem) => problem.severity !== "note" && (problem.where || []).join() !== "units").length;
+  const severe = (problems || []).some((problem) => problem.severity === "error");
   return html`<${Tabs} name="right" chosen=${tab} onChoose=${(id) => set({ tabs: { ...state.tabs, right: id }, ...(id === "text" && state.sizes.right < 430 && innerWidth > 1100 ? { sizes: { ...state.sizes, right: 460 } } : {}) })} tabs=${[
     { id: "inspect", label: "Selected", body: () => html`<${Inspector} />` },
-    { id: "text", label: "Text", badge: wrong || null, tone: "bad", body: () => html`<${TextEditor} />` },
+    { id: "text", label: "Text", badge: wrong || null, tone: severe ? "bad" : "warn", body: () => html`<${TextEditor} />` },
   ]} />`;
 }
 

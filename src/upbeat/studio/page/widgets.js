@@ -118,7 +118,7 @@ export function Field({ value, onCommit, label, id, kind = "text", placeholder, 
       event.preventDefault();
     }
   };
-  return html`<input type=${kind} id=${id} class=${mono ? "mono" : ""} value=${shown} aria-label=${label} list=${list}
+  return html`<input type=${kind} id=${id} class=${mono ? "mono" : ""} value=${shown} data-typed=${typed === null ? undefined : ""} aria-label=${label} list=${list}
     placeholder=${placeholder} disabled=${disabled} data-tip=${tip} spellcheck=${false} autocomplete="off"
     onInput=${(event) => setTyped(event.target.value)} onBlur=${commit} onKeyDown=${press} />`;
 }
@@ -206,7 +206,7 @@ export function ExpressionField({ value, onCommit, unit, label, id, placeholder,
   const problem = typed !== null && answer?.error;
   const listId = `${id || label}-completions`.replaceAll(/\W/g, "-");
   return html`<div class="expression">
-    <input ref=${field} id=${id} class=${`mono ${problem ? "wrong" : ""}`} value=${shown} aria-label=${label} spellcheck=${false}
+    <input ref=${field} id=${id} class=${`mono ${problem ? "wrong" : ""}`} value=${shown} data-typed=${typed === null ? undefined : ""} aria-label=${label} spellcheck=${false}
       autocomplete="off" placeholder=${placeholder} role="combobox" aria-expanded=${completions.length > 0} aria-controls=${listId}
       aria-autocomplete="list" aria-invalid=${problem ? "true" : undefined} aria-activedescendant=${completions.length ? `${listId}-${at}` : undefined}
       onInput=${(event) => { setTyped(event.target.value); setOpen(true); }} onBlur=${commit} onKeyDown=${press} />
