@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
-from studio_page import TANK, add, hold, settle, text, type_into, until
+from studio_page import TANK, add, center, hold, settle, text, type_into, until
 from studio_server import Studio
 from upbeat.cli.main import main
 
@@ -94,6 +94,18 @@ def test_a_wire_that_does_not_fit_is_refused(studio: Studio, page_of: Callable[.
     page.mouse.up()
     settle(page)
     assert text(page) == TANK
+
+    late: list[Any] = []
+    page.route("**/api/targets", lambda route: late.append(route))  # noqa: PLW0108  # it is given attributes
+    page.mouse.move(*center(page, '[data-side=out][data-pin="pump.power"] circle'))
+    page.mouse.down()
+    page.mouse.move(*center(page, '[data-side=in][data-pin="tank.flow"] circle'), steps=3)
+    page.mouse.up()  # before anybody has said whether it fits
+    page.wait_for_timeout(10)
+    late[0].continue_()
+    page.wait_for_selector(".toast.bad:has-text('m/s')")
+    assert text(page) == TANK
+    page.unroute("**/api/targets")
 
     hold(page, "pump.flow", "tank.flow")
     page.locator(".wire-hint.allowed").wait_for()

@@ -243,16 +243,20 @@ export function Diagram() {
       const start = [box.x + box.width, pin.y];
       let now = { from, start, to: at(event), targets: null, over: null };
       setWiring(now);
-      post("api/targets", { path: state.path, text: state.text, from }).then(
-        ({ targets }) => { if (latest.current.wiring) { now = { ...now, targets }; setWiring(now); } }, complain);
+      const asked = post("api/targets", { path: state.path, text: state.text, from }).then(({ targets }) => {
+        if (latest.current.wiring) setWiring(now = { ...now, targets });
+        return targets;
+      }, complain);
       follow((e) => {
         const under = document.elementFromPoint(e.clientX, e.clientY);
         const target = under?.closest?.('[data-side="in"]')?.dataset.pin || null;
         now = { ...now, to: at(e), over: target, pointer: [e.clientX, e.clientY] };
         setWiring(now);
-      }, (e) => {
+      }, async (e) => {
         setWiring(null);
-        if (e && now.over) connect(from, now.over, now.targets?.[now.over]);
+        if (!e || !now.over) return;
+        const targets = await asked; // which may come later than somebody lets go
+        if (targets) connect(from, now.over, targets[now.over]);
       });
     },
   };
