@@ -63,6 +63,24 @@ def test_two_masses_with_their_twelve_events(studio: Studio, page_of: Callable[.
     until(page, "studio.state.compare.length === 1")
 
 
+def test_pictures_are_saved(studio: Studio, page_of: Callable[..., Any], tmp_path: Path) -> None:
+    """Of the diagram, and of the curves of a run, which need not have events."""
+    (studio.folder / "quiet.toml").write_text(PUSHED.replace("until = 60.0", "until = 1.0"))
+    page = page_of(studio, "quiet.toml")
+    started(page)
+    ended(page)
+    page.wait_for_selector("#event-count[data-count='0']")
+    for what, form, begins in [
+        ("diagram", "svg", b"<svg"), ("diagram", "png", b"\x89PNG"), ("curves", "png", b"\x89PNG"), ("curves", "svg", b"<svg"),
+    ]:  # fmt: skip
+        page.get_by_label(f"Save a picture of the {what}").click()
+        page.locator("#picture-dialog select").select_option(form)
+        with page.expect_download() as saved:
+            page.locator("#picture-dialog .primary").click()
+        assert saved.value.suggested_filename == f"quiet_{what}.{form}"
+        assert Path(saved.value.path()).read_bytes().startswith(begins)
+
+
 def test_a_slider_changes_a_run_and_reloading_finds_it(studio: Studio, page_of: Callable[..., Any]) -> None:
     (studio.folder / "pushed.toml").write_text(PUSHED)
     page = page_of(studio, "pushed.toml")

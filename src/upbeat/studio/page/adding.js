@@ -163,17 +163,19 @@ export function ProbeDialog({ dialog }) {
     if (state.path === null) await newFile(`${stem(path)}.toml`, "upbeat = 1\n");
     await addUnit({ name: stem(path), table: { kind: "fmu", file: fromHere(path) } }, at);
   };
-  const report = answer?.report || {};
   return html`<${Dialog} title=${path} id="probe-dialog" wide=${true} onClose=${closeDialog}>
     ${error ? html`<p class="problem error">${error.message} ${error.hint || ""}</p>`
       : !answer ? html`<p class="note busy" role="status">Looking into the FMU, in a process of its own…</p>`
-      : html`<${ProbeTable} report=${report} text=${answer.text} usable=${answer.usable} />`}
+      : html`<${ProbeTable} text=${answer.text} usable=${answer.usable} wrong=${(answer.report.rows || []).filter((row) => !row.ok)} />`}
     <footer><${Button} label="Add it to the scenario" icon="add" kind="primary" id="add-fmu" disabled=${Boolean(error)} onClick=${add} /><${Button} label="Cancel" onClick=${closeDialog} /></footer>
   <//>`;
 }
 
-function ProbeTable({ text, usable }) {
-  return html`<p class=${usable === false ? "problem error" : "verdict good"}>${usable === false ? "It cannot be used as it is; the lines below tell why." : "It can be used."}</p>
+function ProbeTable({ text, usable, wrong }) {
+  const verdict = usable === false ? ["problem error", "It cannot be used as it is; the lines below tell why."]
+    : wrong.length ? ["problem warning", `It can be loaded, but not all is well, as the lines with ! tell: ${wrong.map((row) => row.name).join(", ")}.`]
+    : ["verdict good", "It can be used."];
+  return html`<p class=${verdict[0]}>${verdict[1]}</p>
     <pre class="report" tabindex="0">${text}</pre>`;
 }
 

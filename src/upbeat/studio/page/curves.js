@@ -490,7 +490,7 @@ function StepLane({ trace, theme }) {
   }, [{ points: { show: false }, paths: () => null }]), [key], 76, () => stepData(trace));
   useEffect(() => trace.subscribe(() => { redraw((n) => n + 1); plot.current.setData(stepData(trace), true); }), [key]);
   return html`<figure class="curve-panel lane steps-lane" aria-label=${`Step sizes: ${trace.steps.length}`}>
-    <figcaption data-tip=${reasons.join("\n")}><span class="lane-name">Step size <span class="measure">s</span></span>${hovered ? html`<span class="hovered"><b>${number(hovered.step, 5)} s</b> at t = ${number(hovered.t, 6)} s: ${hovered.reason || "as asked"}</span>`
+    <figcaption data-tip=${reasons.join("\n")}><span class="lane-name">Step size</span><span class="measure">s</span>${hovered ? html`<span class="hovered"><b>${number(hovered.step, 5)} s</b> at t = ${number(hovered.t, 6)} s: ${hovered.reason || "as asked"}</span>`
       : reasons.map((reason, k) => html`<span class="legend" key=${reason}><i class=${`swatch reason-${k % 7 + 1}`}></i>${reason}</span>`)}</figcaption>
     <div ref=${place} class="plot"></div></figure>`;
 }

@@ -71,12 +71,16 @@ function Right() {
 
 function Bottom() {
   const [tab, log, run, jobs] = useStore((s) => [s.tabs.bottom, s.log, s.run, s.jobs]);
+  const bottom = useStore((s) => s.sizes.bottom);
+  const large = Math.round(0.76 * innerHeight);
+  const enlarge = () => set({ sizes: { ...state.sizes, bottom: bottom < large ? large : Math.round(0.48 * innerHeight), chosen: true } });
   const working = jobs.filter((job) => job.state === "running").length;
   return html`<${Tabs} name="bottom" chosen=${tab} onChoose=${(id) => set({ tabs: { ...state.tabs, bottom: id } })} tabs=${[
     { id: "curves", label: "Curves", body: () => html`<${Curves} />` },
     { id: "log", label: "Log", badge: run?.state === "failed" ? "!" : null, tone: "bad", body: () => html`<${Log} log=${log} run=${run} />` },
     { id: "judge", label: "Judge", badge: working || null, tone: "live", body: () => html`<${Judging} />` },
-  ]} extra=${run?.failure ? html`<${Failure} run=${run} />` : null} />`;
+  ]} extra=${html`${run?.failure ? html`<${Failure} run=${run} />` : null}<span class="grow"></span>
+    <${Button} label=${bottom >= large ? "More room for the diagram" : "More room for this"} icon=${bottom >= large ? "down" : "up"} text=${false} kind="quiet" onClick=${enlarge} />`} />`;
 }
 
 const Failure = ({ run }) => html`<p class="failure" role="alert" data-tip=${run.failure.message}><b>${run.failure.unit ? `${run.failure.unit} failed: ` : "The run failed: "}</b>${run.failure.message}
