@@ -170,6 +170,23 @@ def test_who_saves_last_is_told(studio: Studio, page_of: Callable[..., Any]) -> 
     page_of.complaints[:] = [said for said in page_of.complaints if "409" not in said]  # type: ignore[attr-defined]
 
 
+def test_what_another_program_has_saved_is_shown(studio: Studio, page_of: Callable[..., Any]) -> None:
+    file = studio.folder / "outside.toml"
+    file.write_text(TANK)
+    page = page_of(studio, "outside.toml")
+    longer = TANK.replace("until = 1.0", "until = 3.0")
+    file.write_text(longer)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    until(page, "studio.state.view.run.until === 3")
+    assert text(page) == longer
+    page.click('[data-box="tank"] .title')
+    type_into(page, "derivative of level", "2*flow")
+    file.write_text(TANK)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    page.wait_for_selector(".toast:has-text('Saving shows both')")
+    assert text(page) == longer.replace('"flow"', '"2*flow"')
+
+
 def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callable[..., Any]) -> None:
     (studio.folder / "words.toml").write_text(TANK)
     page = page_of(studio, "words.toml")
@@ -184,6 +201,16 @@ def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callabl
     field.press("Escape")
     field.press("Escape")
     assert field.input_value() == "flow"
+
+
+def test_the_equations_of_an_array_stay_an_array(studio: Studio, page_of: Callable[..., Any]) -> None:
+    rod = '[units.rod]\nstates = { T = { der = ["b - T[0]", "T[0] - T[1]"], size = 2 } }\nlocals = { b = "2.0" }\n'
+    (studio.folder / "rod.toml").write_text(rod + "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n")
+    page = page_of(studio, "rod.toml")
+    page.click('[data-box="rod"] .title')
+    type_into(page, "derivative of T[1]", "2*T[0] - T[1]")
+    assert text(page) == (studio.folder / "rod.toml").read_text().replace('"T[0] -', '"2*T[0] -')
+    assert not page.evaluate("studio.state.view.problems.length")
 
 
 def test_undo_where_something_was_typed(studio: Studio, page_of: Callable[..., Any]) -> None:

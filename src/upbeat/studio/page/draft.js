@@ -168,6 +168,22 @@ export function takeTheirs() {
   remember();
 }
 
+/** Somebody comes back to the page: another program may have written the file meanwhile. */
+export async function lookAgain() {
+  listFiles();
+  const { path, saved, text, conflict } = state;
+  if (path === null || saved.version === null || conflict) return;
+  const file = await get(`api/file?path=${encodeURIComponent(path)}`).catch(() => null); // that it is gone is said when it is saved
+  if (!file || file.version === saved.version || state.saved !== saved || state.text !== text) return;
+  if (isDirty()) {
+    say(`${path} has been changed by another program. Saving shows both versions.`);
+    return;
+  }
+  set({ saved: { text: file.text, version: file.version } });
+  changeText(file.text, { label: "a change by another program" });
+  say(`${path} has been changed by another program; this is how it is now.`);
+}
+
 export async function listFiles() {
   try {
     set({ project: await get("api/project") });

@@ -213,7 +213,7 @@ function Equations({ name, table }) {
     ${(states.length > 0 || table.kind === "ode") && html`<${Part} title="States">
       ${states.map(([one, value]) => html`<div class="equation" key=${one}>
         <div class="entry"><label class="mono" for=${`state-${one}`}>${one}′</label><span class="equals">=</span>
-          <${ExpressionField} id=${`state-${one}`} value=${written(asText(value))} unit=${name} label=${`derivative of ${one}`} onCommit=${(text) => edit([{ op: "set", at: place("states", one, value, "der"), value: text }], `${one}′`)} />${remove("states", one)}</div>
+          <${Expressions} id=${`state-${one}`} value=${asText(value)} unit=${name} label=${`derivative of ${one}`} onCommit=${(text) => edit([{ op: "set", at: place("states", one, value, "der"), value: text }], `${one}′`)} />${remove("states", one)}</div>
         <div class="entry small"><label for=${`start-${one}`}>starts at</label><${Field} id=${`start-${one}`} mono=${true} value=${isTable(value) && "start" in value ? value.start : table.start?.[one] ?? ""} placeholder="0" label=${`start of ${one}`}
           onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: isTable(value) && "start" in value ? at("states", one, "start") : at("start", one) }
             : realSetting(isTable(value) && !(table.start && one in table.start) ? at("states", one, "start") : at("start", one), text)], `start of ${one}`)} />${unitOf("states", one, value)}</div>
@@ -229,7 +229,7 @@ function Equations({ name, table }) {
     <//>
     <${Part} title="Outputs of the equations" note=${!outputs.length && states.length ? "all states" : null} open=${!states.length || outputs.length > 0}>
       ${outputs.map(([one, value]) => html`<div class="equation" key=${one}><div class="entry"><label class="mono" for=${`output-${one}`}>${one}</label><span class="equals">=</span>
-        ${value === null ? html`<span class="note grow">as it is</span>` : html`<${ExpressionField} id=${`output-${one}`} value=${written(asText(value))} unit=${name} label=${`output ${one}`}
+        ${value === null ? html`<span class="note grow">as it is</span>` : html`<${Expressions} id=${`output-${one}`} value=${asText(value)} unit=${name} label=${`output ${one}`}
           onCommit=${(text) => edit([{ op: "set", at: place("outputs", one, value, "value"), value: text }], `output ${one}`)} />`}${value === null ? null : unitOf("outputs", one, value)}${remove("outputs", one)}</div></div>`)}
       <${NewEntry} what="output" placeholder="y = 2*u" onAdd=${(one, text) => edit(Array.isArray(table.outputs)
         ? (text ? [{ op: "remove", at: at("outputs") }, ...table.outputs.map((name_) => ({ op: "set", at: at("outputs", name_), value: name_ })), { op: "set", at: at("outputs", one), value: text }] : [{ op: "set", at: at("outputs"), value: [...table.outputs, one] }])
@@ -237,11 +237,18 @@ function Equations({ name, table }) {
     <//>
     <${Part} title="Locals" open=${locals.length > 0} note=${locals.length ? null : "none"}>
       ${locals.map(([one, value]) => html`<div class="entry" key=${one}><label class="mono" for=${`local-${one}`}>${one}</label><span class="equals">=</span>
-        <${ExpressionField} id=${`local-${one}`} value=${written(value)} unit=${name} label=${`local ${one}`} onCommit=${(text) => edit([{ op: "set", at: at("locals", one), value: text }], `local ${one}`)} />${remove("locals", one)}</div>`)}
+        <${Expressions} id=${`local-${one}`} value=${value} unit=${name} label=${`local ${one}`} onCommit=${(text) => edit([{ op: "set", at: at("locals", one), value: text }], `local ${one}`)} />${remove("locals", one)}</div>`)}
       <${NewEntry} what="local" placeholder="gap = x - y" onAdd=${(one, text) => edit([{ op: "set", at: at("locals", one), value: text || "0" }], `local ${one}`)} />
     <//>
     ${states.length > 0 && html`<${Solver} name=${name} table=${table} />`}
   `;
+}
+
+/** An expression; of an array one for each cell. */
+function Expressions({ value, id, label, unit, onCommit }) {
+  if (!Array.isArray(value)) return html`<${ExpressionField} id=${id} value=${written(value)} unit=${unit} label=${label} onCommit=${onCommit} />`;
+  const change = (k, cell) => onCommit(value.map((old, n) => (n === k ? (typeof old === "number" ? parsed(cell) : cell) : old)));
+  return html`<div class="cells">${value.map((cell, k) => html`<${Expressions} key=${k} id=${k ? `${id}-${k}` : id} value=${cell} unit=${unit} label=${`${label}[${k}]`} onCommit=${(text) => change(k, text)} />`)}</div>`;
 }
 
 function Solver({ name, table }) {

@@ -6,7 +6,7 @@ import { CommandDialog, HelpDialog, OpenDialog, setTheme, startKeyboard } from "
 import { ConflictDialog } from "./conflict.js";
 import { Curves } from "./curves.js";
 import { Diagram } from "./diagram.js";
-import { isDirty, listFiles, newFile, openFile, redo, save, undo } from "./draft.js";
+import { isDirty, listFiles, lookAgain, newFile, openFile, redo, save, undo } from "./draft.js";
 import { Inspector } from "./inspector.js";
 import { Judging } from "./judging.js";
 import { PictureDialog } from "./pictures.js";
@@ -146,6 +146,7 @@ async function reopenDraft(path) {
 startKeyboard();
 startTooltips();
 startDropping();
+addEventListener("focus", lookAgain);
 begin().catch(complain);
 
 /** For tests and measurements: what the page knows. */
