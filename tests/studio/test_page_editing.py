@@ -204,7 +204,7 @@ def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callabl
 
 
 def test_the_equations_of_an_array_stay_an_array(studio: Studio, page_of: Callable[..., Any]) -> None:
-    rod = '[units.rod]\nstates = { T = { der = ["b - T[0]", "T[0] - T[1]"], size = 2 } }\nlocals = { b = "2.0" }\n'
+    rod = '[units.rod]\nstates = { T = { der = ["2 - T[0]", "T[0] - T[1]"], size = 2 } }\n'
     (studio.folder / "rod.toml").write_text(rod + "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n")
     page = page_of(studio, "rod.toml")
     page.click('[data-box="rod"] .title')

@@ -266,6 +266,18 @@ def test_inside_a_nested_scenario(studio: Studio, folder: Path) -> None:
     assert "not a unit with a scenario inside" in studio.ask("POST", "/api/view", body, 400)["error"]
 
 
+@pytest.mark.parametrize(
+    "written", ["push = 1.0", 'push = { unit = "N" }', 'push = { start = 1.0, unit = "N" }']
+)
+def test_the_start_of_an_input_is_where_the_view_says(studio: Studio, written: str) -> None:
+    text = MASSES.replace('"right.F"', '"push"') + f"[inputs]\n{written}\n"
+    (port,) = studio.view("masses.toml", text)["inputs"]
+    again = studio.edit(text, {"op": "set", "at": port["at"], "value": 2.5})
+    (port,) = studio.view("masses.toml", again)["inputs"]
+    assert port["start"] == 2.5
+    assert port["unit"] == ("N" if "unit" in written else None)
+
+
 def test_inside_what_a_unit_is_made_of(studio: Studio) -> None:
     """An adapted unit has a scenario inside, though not a file of it; and so may a unit of that."""
     name = "power_window/power_window.toml"

@@ -174,7 +174,7 @@ def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool, root:
             {"target": target, "text": value, "line": found.lines.of(keys)}
             for keys, target, value in connections(content)
         ],
-        "inputs": [] if scenario is None else [_port(port, None, None) for port in scenario.inputs],
+        "inputs": [] if scenario is None else _inputs(found, scenario),
         "outputs": _named(content, "outputs", found.lines),
         "free": [] if scenario is None else _tried(lambda: _free(scenario), []),
         "events": [
@@ -391,6 +391,19 @@ def assignment(experiment: Experiment, cores: int) -> dict[str, int]:
             spent = time.setdefault(bar["unit"], {})
             spent[bar["core"]] = spent.get(bar["core"], 0.0) + bar["end"] - bar["begin"]
     return {unit: max(spent, key=lambda core: spent[core]) for unit, spent in time.items()}
+
+
+def _inputs(found: Reading, scenario: Scenario) -> list[dict[str, Any]]:
+    """The scenario's own inputs, and where in the text their start values are."""
+    written = _table(found.content, "inputs")
+    return [
+        _port(port, None, None)
+        | {
+            "line": found.lines.of(("inputs", port.name)),
+            "at": ["inputs", port.name, *(["start"] if isinstance(written.get(port.name), Mapping) else [])],
+        }
+        for port in scenario.inputs
+    ]
 
 
 def _free(scenario: Scenario) -> list[dict[str, Any]]:

@@ -310,13 +310,15 @@ function EventForm({ name, view }) {
 
 function InputForm({ name, view }) {
   const port = (view.inputs || []).find((one) => one.name === name) || { name };
+  const at = port.at || ["inputs", name, "start"];
   return html`<${Heading} what="input of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     <table class="ports"><tbody><tr><th scope="row">starts at</th><td class="wide"><${Field} mono=${true} value=${port.start ?? port.value} label=${`start of ${name}`}
-      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(["inputs", name, "start"], text) : setting(["inputs", name, "start"], text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
+      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(at, text) : setting(at, text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
     <p class="note">It can be moved with a slider while the scenario runs.</p>`;
 }
 
-const OutputForm = ({ name }) => html`<${Heading} what="output of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />`;
+const OutputForm = ({ name, view }) => html`<${Heading} what="output of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+  ${(view.outputs || []).filter((output) => output.name === name).map((output) => html`<div class="wire-text"><${OwnOutput} key=${name} output=${output} /></div>`)}`;
 
 // --------------------------------------------------------------------------------------- the scenario
 
