@@ -9,6 +9,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
+from upbeat.report.explain import left_alone
 
 FILE = """
 upbeat = 1
@@ -42,6 +43,15 @@ def test_check_and_explain_name_them(file: str, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert "mass.wind stays at 2.5 N: nothing drives it" in said
     assert "mass.F stays" not in said
+
+
+def test_values_are_told_as_a_file_has_them() -> None:
+    light = up.Function(
+        inputs={"on": {"kind": "boolean"}, "colour": {"items": ["red", "green"]}, "share": {"unit": "1"}},
+        outputs={"y": "share"},
+    )
+    found = left_alone(up.Scenario(units={"light": light}))
+    assert [one["value"] for one in found] == ["false", "red", "0"]
 
 
 def test_a_value_for_an_input_that_is_driven_names_what_drives_it(

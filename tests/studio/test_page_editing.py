@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
-from studio_page import TANK, add, hold, settle, text, type_into, until
+from studio_page import TANK, add, center, hold, settle, text, type_into, until
 from studio_server import Studio
 from upbeat.cli.main import main
 
@@ -95,6 +95,18 @@ def test_a_wire_that_does_not_fit_is_refused(studio: Studio, page_of: Callable[.
     settle(page)
     assert text(page) == TANK
 
+    late: list[Any] = []
+    page.route("**/api/targets", lambda route: late.append(route))  # noqa: PLW0108  # it is given attributes
+    page.mouse.move(*center(page, '[data-side=out][data-pin="pump.power"] circle'))
+    page.mouse.down()
+    page.mouse.move(*center(page, '[data-side=in][data-pin="tank.flow"] circle'), steps=3)
+    page.mouse.up()  # before anybody has said whether it fits
+    page.wait_for_timeout(10)
+    late[0].continue_()
+    page.wait_for_selector(".toast.bad:has-text('m/s')")
+    assert text(page) == TANK
+    page.unroute("**/api/targets")
+
     hold(page, "pump.flow", "tank.flow")
     page.locator(".wire-hint.allowed").wait_for()
     page.mouse.up()
@@ -121,6 +133,12 @@ def test_text_and_diagram_are_one(studio: Studio, page_of: Callable[..., Any]) -
     fix.click()
     until(page, "studio.state.view.problems.every((problem) => problem.severity !== 'error')")
     assert 'basin.flow = "pump.flow"' in text(page)
+    assert page.locator('[data-box="basin"] .alarm').count() == 0
+    editor.fill(text(page).replace('"0.1"', '"0.1*"'))
+    page.wait_for_selector('[data-box="pump"] .alarm')  # it is wrong, and still there
+    assert page.locator("[data-wire]").count() == 1
+    page.keyboard.press("Control+z")
+    settle(page)
     page.locator('[data-box="basin"]').focus()
     page.keyboard.press("Shift+ArrowRight")  # moves it, which is kept beside the file
     until(page, "'basin' in studio.state.places")
@@ -152,6 +170,23 @@ def test_who_saves_last_is_told(studio: Studio, page_of: Callable[..., Any]) -> 
     page_of.complaints[:] = [said for said in page_of.complaints if "409" not in said]  # type: ignore[attr-defined]
 
 
+def test_what_another_program_has_saved_is_shown(studio: Studio, page_of: Callable[..., Any]) -> None:
+    file = studio.folder / "outside.toml"
+    file.write_text(TANK)
+    page = page_of(studio, "outside.toml")
+    longer = TANK.replace("until = 1.0", "until = 3.0")
+    file.write_text(longer)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    until(page, "studio.state.view.run.until === 3")
+    assert text(page) == longer
+    page.click('[data-box="tank"] .title')
+    type_into(page, "derivative of level", "2*flow")
+    file.write_text(TANK)
+    page.evaluate("dispatchEvent(new Event('focus'))")
+    page.wait_for_selector(".toast:has-text('Saving shows both')")
+    assert text(page) == longer.replace('"flow"', '"2*flow"')
+
+
 def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callable[..., Any]) -> None:
     (studio.folder / "words.toml").write_text(TANK)
     page = page_of(studio, "words.toml")
@@ -166,6 +201,42 @@ def test_an_expression_is_completed_and_checked(studio: Studio, page_of: Callabl
     field.press("Escape")
     field.press("Escape")
     assert field.input_value() == "flow"
+
+
+def test_the_equations_of_an_array_stay_an_array(studio: Studio, page_of: Callable[..., Any]) -> None:
+    rod = '[units.rod]\nstates = { T = { der = ["2 - T[0]", "T[0] - T[1]"], size = 2 } }\n'
+    (studio.folder / "rod.toml").write_text(rod + "[master]\nstep = 0.1\n[run]\nuntil = 1.0\n")
+    page = page_of(studio, "rod.toml")
+    page.click('[data-box="rod"] .title')
+    type_into(page, "derivative of T[1]", "2*T[0] - T[1]")
+    assert text(page) == (studio.folder / "rod.toml").read_text().replace('"T[0] -', '"2*T[0] -')
+    assert not page.evaluate("studio.state.view.problems.length")
+
+
+def test_undo_where_something_was_typed(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """In a field the letters come first; once it is settled, the scenario does."""
+    (studio.folder / "again.toml").write_text(TANK)
+    page = page_of(studio, "again.toml")
+    page.get_by_label("Ends at", exact=True).fill("7.0")
+    page.keyboard.press("Control+z")
+    settle(page)
+    assert text(page) == TANK
+    page.get_by_label("coupling").select_option("jacobi")
+    settle(page)
+    type_into(page, "Ends at", "5.0")
+    assert "until = 5.0" in text(page)
+    page.keyboard.press("Control+z")
+    settle(page)
+    page.click(".brand")
+    assert "until = 1.0" in text(page)
+    assert page.get_by_label("Ends at", exact=True).input_value() == "1"
+    page.click('[data-box="tank"] .title')
+    type_into(page, "derivative of level", "2*flow")
+    page.keyboard.press("Control+z")
+    page.keyboard.press("Control+z")  # and the coupling
+    page.click(".brand")
+    settle(page)
+    assert text(page) == TANK
 
 
 def test_an_fmu_is_dropped_in(

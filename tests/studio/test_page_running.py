@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,23 @@ def test_two_masses_with_their_twelve_events(studio: Studio, page_of: Callable[.
     other.get_by_label("subtract").check()
     page.wait_for_selector(".curve-panel .tag:has-text('difference')")
     until(page, "studio.state.compare.length === 1")
+
+
+def test_pictures_are_saved(studio: Studio, page_of: Callable[..., Any], tmp_path: Path) -> None:
+    """Of the diagram, and of the curves of a run, which need not have events."""
+    (studio.folder / "quiet.toml").write_text(PUSHED.replace("until = 60.0", "until = 1.0"))
+    page = page_of(studio, "quiet.toml")
+    started(page)
+    ended(page)
+    page.wait_for_selector("#event-count[data-count='0']")
+    begins = {"svg": b"<svg", "png": b"\x89PNG"}
+    for what, form in product(("diagram", "curves"), begins):
+        page.get_by_label(f"Save a picture of the {what}").click()
+        page.locator("#picture-dialog select").select_option(form)
+        with page.expect_download() as saved:
+            page.locator("#picture-dialog .primary").click()
+        assert saved.value.suggested_filename == f"quiet_{what}.{form}"
+        assert Path(saved.value.path()).read_bytes().startswith(begins[form])
 
 
 def test_a_slider_changes_a_run_and_reloading_finds_it(studio: Studio, page_of: Callable[..., Any]) -> None:

@@ -333,6 +333,7 @@ def test_a_process_that_dies_takes_neither_the_server_nor_the_results_along(stud
     found = studio.ask("GET", f"/api/runs/{run}")
     assert "SIGKILL" in found["failure"]["message"]
     assert found["rows"] > 20
+    assert found["time"] == studio.data(run, ["mass.x"])[1][0, -1]
     assert studio.finished(studio.start("spring.toml"))["state"] == "ended"
 
 

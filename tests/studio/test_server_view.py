@@ -17,6 +17,7 @@ from studio_server import Studio
 from upbeat.core.errors import ScenarioError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PAGE = Path(__file__).parents[2] / "src" / "upbeat" / "studio" / "page"
 SCENARIOS = [
     path.relative_to(EXAMPLES).as_posix()
     for path in sorted(EXAMPLES.rglob("*.toml"))
@@ -114,6 +115,7 @@ def test_boxes_stay_where_they_were_put(studio: Studio) -> None:
         ('"left.F" = "right.F"', '"lfet.F" = "right.F"', 10, None),
         ("parameters = { m", "paramters = { m", 5, "left"),
         ('x = "v", v', 'x = "w", v', 2, "left"),
+        ('value = "-3*u"', 'value = "-3*uu"', 8, "right"),
         ("step = 0.01", "setp = 0.01", 13, None),
         ("until = 1.0", "untli = 1.0", 15, None),
         ("[units.right]", "[units.right]\nkind = 'functon'", 7, "right"),
@@ -156,9 +158,47 @@ def test_odd_texts_are_shown(studio: Studio, text: str) -> None:
     assert studio.view("masses.toml", text)["problems"]
 
 
-def test_with_a_problem_the_diagram_stays(studio: Studio) -> None:
+def _drawn(view: Any) -> tuple[set[str], set[tuple[str, str]]]:
+    diagram = view["diagram"]
+    wires = {(wire["source"], wire["target"]) for wire in diagram["wires"]}
+    return {box["key"] for box in diagram["boxes"]}, wires
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("-3*u", "-3*"),
+        ("(F - c*x)/m", "(F - cc*x)/m"),
+        ("[units.right]", "[units.right]\nkind = 'fmu'\nfile = 'missing.fmu'"),
+        ("[units.right]", "[units.right]\nscenario = 'missing.toml'"),
+        ("parameters = { m", "paramters = { m"),
+        ("step = 0.01", "setp = 0.01"),
+    ],
+)
+def test_what_is_wrong_stays_in_the_diagram(studio: Studio, right: str, wrong: str) -> None:
+    """Units that cannot be made keep their boxes, wires and events, as somebody is typing just now."""
+    text = MASSES + '[events.far]\nwhen = "left.x > 9"\nthen = { "left.v" = "-left.v" }\n'
+    view = studio.view("masses.toml", text.replace(right, wrong))
+    assert [one for one in view["problems"] if one["severity"] == "error"]
+    assert _drawn(view) == _drawn(studio.view("masses.toml", text))
+    assert _drawn(view) == (
+        {"left", "right", "event far"},
+        {("right.F", "left.F"), ("left.x", "right.u"), ("left", "far")},
+    )
+
+
+def test_a_wire_from_nowhere_leaves_the_boxes(studio: Studio) -> None:
     view = studio.view("masses.toml", MASSES.replace("right.F", "right.G"))
-    assert {box["name"] for box in view["diagram"]["boxes"]} == {"left", "right"}
+    assert _drawn(view) == ({"left", "right"}, {("left.x", "right.u")})
+
+
+def test_one_of_several_problems_is_mended(studio: Studio) -> None:
+    """Also where the mended unit then has connections that are wrong, which nobody could see before."""
+    text = MASSES.replace("-3*u", "-3*uu").replace('"right.F"', '"right.G"').replace("step =", "setp =")
+    view = studio.view("masses.toml", text)
+    problem = next(one for one in view["problems"] if one["unit"] == "right")
+    (fix,) = problem["fixes"]
+    assert studio.edit(text, *fix["edits"]) == text.replace("uu", "u")
 
 
 def test_where_a_wire_may_go(studio: Studio) -> None:
@@ -224,6 +264,37 @@ def test_inside_a_nested_scenario(studio: Studio, folder: Path) -> None:
     assert set(inner["units"]) == {"left", "right"}
     body = {"path": "outer.toml", "text": "[units.a]\nkind = 'gain'", "inside": ["a"]}
     assert "not a unit with a scenario inside" in studio.ask("POST", "/api/view", body, 400)["error"]
+
+
+@pytest.mark.parametrize(
+    "written", ["push = 1.0", 'push = { unit = "N" }', 'push = { start = 1.0, unit = "N" }']
+)
+def test_the_start_of_an_input_is_where_the_view_says(studio: Studio, written: str) -> None:
+    text = MASSES.replace('"right.F"', '"push"') + f"[inputs]\n{written}\n"
+    (port,) = studio.view("masses.toml", text)["inputs"]
+    again = studio.edit(text, {"op": "set", "at": port["at"], "value": 2.5})
+    (port,) = studio.view("masses.toml", again)["inputs"]
+    assert port["start"] == 2.5
+    assert port["unit"] == ("N" if "unit" in written else None)
+
+
+def test_inside_what_a_unit_is_made_of(studio: Studio) -> None:
+    """An adapted unit has a scenario inside, though not a file of it; and so may a unit of that."""
+    name = "power_window/power_window.toml"
+    inner = studio.view(name, inside=["controller"])
+    assert set(inner["units"]) == {box["key"] for box in inner["diagram"]["boxes"] if box["kind"] == "nested"}
+    assert list(inner["units"]) == studio.view(name)["units"]["controller"]["inside"] == ["lazy"]
+    assert inner["path"] is None
+    deeper = studio.view(name, inside=["controller", "lazy"])
+    assert deeper["units"]["controller"]["title"] == "StateMachine"
+
+
+def test_the_example_of_the_page_is_that_of_the_examples() -> None:
+    page, example = (
+        tomllib.loads(path.read_text())
+        for path in (PAGE / "two_masses.toml", EXAMPLES / "two_mass" / "lookahead.toml")
+    )
+    assert page | {"name": ""} == example | {"name": ""}
 
 
 def test_fifty_units_do_not_overlap(studio: Studio) -> None:

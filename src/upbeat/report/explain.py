@@ -10,7 +10,7 @@ from typing import Any
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MissingExtra, check_type
 from upbeat.core.expr import Number, plain, show
-from upbeat.core.ports import Causality, Port
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import separated
 from upbeat.engine.nesting.model import Nested
@@ -36,7 +36,7 @@ _SHOWN = 5
 def left_alone(scenario: Scenario) -> list[dict[str, str]]:
     """The inputs of units that nothing drives, and what they stay at."""
     return [
-        {"input": name, "value": f"{_values(port)}{f' {port.unit}' if port.unit else ''}"}
+        {"input": name, "value": f"{_values(port)}{f' {port.unit}' if port.unit not in (None, '1') else ''}"}
         for name, (_, port) in scenario.free_inputs.items()
         if not port.event
     ]
@@ -49,7 +49,10 @@ def in_short(alone: Sequence[Mapping[str, str]]) -> str:
 
 
 def _values(port: Port) -> str:
-    shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in port.initial]
+    words = [port.labels.label(float(code)) for code in port.initial] if port.items else port.initial
+    shown = [f"{word:.6g}" if isinstance(word, float) else str(word) for word in words]
+    if port.kind is Kind.BOOLEAN:
+        shown = [word.lower() for word in shown]  # as a file has them
     return shown[0] if port.size is None else f"[{', '.join(shown)}]"
 
 

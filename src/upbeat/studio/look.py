@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Never, Self
 
 from upbeat.core.abilities import Ability, Model, why_fixed
 from upbeat.core.errors import FileProblem, InvalidInput, Problem, Problems, UpbeatError, problems_of
 from upbeat.core.measure import MeasureError, conversion
-from upbeat.core.ports import Causality, Port
+from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.files import completed
 from upbeat.engine.formats.nested import nesting
@@ -24,6 +24,7 @@ from upbeat.engine.nesting.model import Nested
 from upbeat.engine.remarks import unit_problems
 from upbeat.report.diagram import Box, Diagram, Wire, arrange
 from upbeat.report.explain import left_alone, master_lines
+from upbeat.scenario.assemble import Sections, assemble
 from upbeat.scenario.directory import Directory, Unclear, Wrong
 from upbeat.scenario.files.reading import ScenarioFile, parse, read_text
 from upbeat.scenario.files.toml import Keys, Lines
@@ -48,6 +49,8 @@ class Reading:
     scenario: Scenario | None = None
     experiment: Experiment | None = None
     problems: tuple[Problem, ...] = ()
+    written: bool = True
+    """Whether there is a text; what an adapted unit is made of has none."""
 
     @property
     def ok(self) -> bool:
@@ -136,9 +139,7 @@ def warm() -> None:
 
 def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool, root: Path) -> dict[str, Any]:
     """All that the page shows of a scenario."""
-    for name in given.get("inside") or []:
-        path, text = _inside(path, text, name, root)
-    found = read(path, text, python=python, root=root)
+    found = _entered(list(given.get("inside") or []), path, text, python=python, root=root)
     scenario, experiment = found.scenario, found.experiment
     severe = [_problem(found, one, "error") for one in found.problems]
     for shown, one in list(zip(severe, found.problems, strict=True))[:MAX_FIXES]:
@@ -163,17 +164,17 @@ def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool, root:
         cores = int(given["cores"])
         master["cores"] = _tried(lambda: assignment(experiment, cores), None)
     return {
-        "path": str(path),
-        "text": text if given.get("inside") else None,
+        "path": str(found.path) if found.written else None,
+        "text": found.text if given.get("inside") else None,
         "problems": problems,
-        "diagram": None if scenario is None else _tried(lambda: _diagram(scenario, experiment, given), None),
+        "diagram": None if scenario is None else _tried(lambda: _diagram(found, given), None),
         "loops": [] if scenario is None else _tried(lambda: _loops(scenario), []),
         "units": _units(found, counts),
         "connections": [
             {"target": target, "text": value, "line": found.lines.of(keys)}
             for keys, target, value in connections(content)
         ],
-        "inputs": [] if scenario is None else [_port(port, None, None) for port in scenario.inputs],
+        "inputs": [] if scenario is None else _inputs(found, scenario),
         "outputs": _named(content, "outputs", found.lines),
         "free": [] if scenario is None else _tried(lambda: _free(scenario), []),
         "events": [
@@ -218,15 +219,34 @@ def _named(content: Mapping[str, Any], key: str, lines: Lines) -> list[dict[str,
     ]
 
 
-def _inside(path: Path, text: str, name: object, root: Path) -> tuple[Path, str]:
-    """The file of a nested scenario."""
-    units = _table(parse(text, path.name), "units")
-    table = units.get(str(name))
+def _entered(inside: list[str], path: Path, text: str, *, python: bool, root: Path) -> Reading:
+    """The scenario behind the names of units on the way to it: of files, or of what a unit is made of."""
+    found = None
+    for name in map(str, inside):
+        file = _scenario_of(parse(text, path.name), name) if found is None else None
+        if file is not None:
+            path, text = _nested(path, file, name, root)
+            continue
+        found = found or read(path, text, python=python, root=root)
+        model = None if found.scenario is None else found.scenario.units.get(name)
+        inner = None if model is None else bare(model)
+        if not isinstance(inner, Nested):
+            raise InvalidInput(f"'{name}' is not a unit with a scenario inside")
+        found = Reading("", path, {}, Lines(""), inner.scenario, written=False)
+    return found or read(path, text, python=python, root=root)
+
+
+def _scenario_of(content: Mapping[str, Any], name: str) -> str | None:
+    """The file of a unit with a scenario."""
+    table = _table(content, "units").get(str(name))
     if isinstance(table, Mapping) and "model" in table:
-        table = _table(parse(text, path.name), "models").get(str(table["model"]))
-    inner = table.get("scenario") if isinstance(table, Mapping) else None
-    if not isinstance(inner, str):
-        raise InvalidInput(f"'{name}' is not a unit with a scenario inside")
+        table = _table(content, "models").get(str(table["model"]))
+    file = table.get("scenario") if isinstance(table, Mapping) else None
+    return file if isinstance(file, str) else None
+
+
+def _nested(path: Path, inner: str, name: str, root: Path) -> tuple[Path, str]:
+    """A nested scenario: its file and its text."""
     file = path.parent / inner
     if not file.resolve().is_relative_to(root):
         raise Refused(f"'{inner}' lies outside of the project folder")
@@ -236,16 +256,97 @@ def _inside(path: Path, text: str, name: object, root: Path) -> tuple[Path, str]
         raise FileProblem(f"cannot read '{inner}', the scenario inside '{name}'") from None
 
 
-def _diagram(scenario: Scenario, experiment: Experiment | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _diagram(found: Reading, given: Mapping[str, Any]) -> dict[str, Any]:
+    assert found.scenario is not None
     places = {str(key): (float(x), float(y)) for key, (x, y) in (given.get("places") or {}).items()}
     before = diagram_from(given["before"]) if given.get("before") else None
+    missing = _table(found.content, "units").keys() - found.scenario.units.keys()
+    whole = _tried(lambda: _sketch(found), found.scenario) if missing else found.scenario
     made = arrange(
-        experiment if experiment is not None else scenario,
+        found.experiment if found.experiment is not None else whole,
         every_port=bool(given.get("every_port")),
         places=places or None,
         before=before,
+    ).to_data()
+    for box in made["boxes"]:
+        if box["key"] in missing:
+            box["lines"] = [_written_kind(_whole_table(found.content, box["name"]))]
+            box["tooltip"] = ""
+    return made
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """Has the place of a unit that could not be made in the diagram."""
+
+    ports: tuple[Port, ...]
+    abilities: frozenset[Ability] = frozenset(Ability)
+
+    @property
+    def changeable(self) -> Mapping[str, Port]:
+        """For events, whatever they change."""
+        return {port.name: port for port in self.ports}
+
+    def instantiate(self, name: str, start: float) -> Never:
+        raise NotImplementedError
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        return self
+
+
+def _sketch(found: Reading) -> Scenario:
+    """The scenario with all units that are written, also those that could not be made.
+
+    These have the ports that are written and those that connections speak of, so that neither they nor
+    their wires leave the diagram while somebody types.
+    """
+    assert found.scenario is not None
+    content = found.content
+    wires = [(target, value) for _, target, value in connections(content)]
+    units: dict[str, Model] = {}
+    for name in _table(content, "units"):
+        units[name] = found.scenario.units.get(name) or _stand_in(name, content, wires)
+    sections = Sections(
+        units, wires, content.get("inputs", ()), _table(content, "outputs"), events=content.get("events")
     )
-    return made.to_data()
+    return Scenario.from_parts(assemble(sections, Problems()), "")
+
+
+def _whole_table(content: Mapping[str, Any], unit: str) -> Mapping[str, Any]:
+    """What is written of a unit, its model included."""
+    table = _table(_table(content, "units"), unit)
+    model = table.get("model")
+    return {**_table(_table(content, "models"), model), **table} if isinstance(model, str) else table
+
+
+def _stand_in(unit: str, content: Mapping[str, Any], wires: Sequence[tuple[str, Any]]) -> _StandIn:
+    table = _whole_table(content, unit)
+    ports: dict[str, Port] = {}
+
+    def add(name: str, side: Causality, written: Any = None) -> None:
+        kind = written.get("kind") if isinstance(written, Mapping) else None
+        known = Kind(kind) if kind in set(Kind) else Kind.REAL
+        ports.setdefault(name, Port(name, side, known))
+
+    for key, side in (
+        ("inputs", Causality.INPUT),
+        ("states", Causality.OUTPUT),
+        ("outputs", Causality.OUTPUT),
+    ):
+        entries = table.get(key)
+        if isinstance(entries, Mapping):
+            for name, written in entries.items():
+                add(name, side, written)
+        elif isinstance(entries, list):
+            for name in filter(lambda entry: isinstance(entry, str), entries):
+                add(name, side)
+    for target, value in wires:
+        to, _, port = target.partition(".")
+        if to == unit and port:
+            add(port, Causality.INPUT)
+        for name in re.findall(rf"(?<![\w.]){re.escape(unit)}\.(\w+)", str(value)):
+            add(name, Causality.OUTPUT)
+    return _StandIn(tuple(ports.values()))
 
 
 def diagram_from(data: Mapping[str, Any]) -> Diagram:
@@ -292,6 +393,19 @@ def assignment(experiment: Experiment, cores: int) -> dict[str, int]:
     return {unit: max(spent, key=lambda core: spent[core]) for unit, spent in time.items()}
 
 
+def _inputs(found: Reading, scenario: Scenario) -> list[dict[str, Any]]:
+    """The scenario's own inputs, and where in the text their start values are."""
+    written = _table(found.content, "inputs")
+    return [
+        _port(port, None, None)
+        | {
+            "line": found.lines.of(("inputs", port.name)),
+            "at": ["inputs", port.name, *(["start"] if isinstance(written.get(port.name), Mapping) else [])],
+        }
+        for port in scenario.inputs
+    ]
+
+
 def _free(scenario: Scenario) -> list[dict[str, Any]]:
     """What nothing drives: inputs of units and of the scenario."""
     return [
@@ -309,12 +423,13 @@ def _units(found: Reading, counts: Mapping[str, int]) -> dict[str, Any]:
     """Every unit that is written, also those that could not be made."""
     scenario, shown = found.scenario, {}
     models = _table(found.content, "models")
-    for name, table in _table(found.content, "units").items():
+    units = _table(found.content, "units") if found.written or scenario is None else dict(scenario.units)
+    for name, table in units.items():
         written = table if isinstance(table, Mapping) else {}
         model = scenario.units.get(name) if scenario is not None else None
         base = models.get(written["model"], {}) if isinstance(written.get("model"), str) else {}
         entry: dict[str, Any] = {
-            "kind": _written_kind({**base, **written} if isinstance(base, Mapping) else written),
+            "kind": _written_kind(_whole_table(found.content, name)) if found.written else "",
             "title": "",
             "written": dict(written),
             "inputs": [], "outputs": [], "parameters": [], "states": [],
@@ -497,7 +612,8 @@ def fixes(found: Reading, problem: Problem, *, python: bool, root: Path) -> list
             continue
         again = read(found.path, text, python=python, root=root)
         left = {(one.where, one.what) for one in again.problems}
-        if (problem.where, problem.what) not in left and len(left) <= len(found.problems):
+        here = {what for where, what in left if where == problem.where}
+        if not here - {one.what for one in found.problems} and problem.what not in here:
             offered.append({"label": f"Write {name}", "edits": [edit]})
     return offered
 
@@ -531,6 +647,9 @@ def _replacing(found: Reading, where: Keys, wrong: str, name: str) -> dict[str, 
             return {"op": "set", "at": list(where), "value": new}
         if isinstance(value, Mapping) and old in value:
             return {"op": "rename", "at": [*where, old], "to": new}
+        for key, entry in value.items() if isinstance(value, Mapping) else ():
+            if isinstance(entry, str) and key != "kind" and mention.search(entry):
+                return {"op": "set", "at": [*where, key], "value": mention.sub(new, entry)}
         if isinstance(value, Mapping) and value.get("kind") == old:
             return {"op": "set", "at": [*where, "kind"], "value": new}
     unit = wrong

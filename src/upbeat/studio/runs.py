@@ -363,6 +363,8 @@ class Runs:
         finally:
             child.kill()
         await asyncio.to_thread(run.rows.update)
+        if run.failure is not None and run.rows.count:  # it could not say how far it came
+            run.time = float(run.rows.time[-1])
         run.wall = time.monotonic() - run.began_at
         run.state = _state(Outcome.named(run.outcome or ""))
         run.log = list(child.log)

@@ -361,7 +361,7 @@ async def _view(studio: Studio, request: Request) -> Response:
     if not asked.get("places") and not asked.get("inside"):
         question["places"] = await asyncio.to_thread(studio.project.places, asked.get("path"))
     answer = await studio.looker.ask(question)
-    if "path" in answer:
+    if answer.get("path") is not None:
         inner = Path(answer["path"])
         inside = inner.resolve().is_relative_to(studio.project.folder)
         answer["path"] = studio.project.name(inner.resolve()) if inside else None

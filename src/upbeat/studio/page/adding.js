@@ -163,35 +163,45 @@ export function ProbeDialog({ dialog }) {
     if (state.path === null) await newFile(`${stem(path)}.toml`, "upbeat = 1\n");
     await addUnit({ name: stem(path), table: { kind: "fmu", file: fromHere(path) } }, at);
   };
-  const report = answer?.report || {};
   return html`<${Dialog} title=${path} id="probe-dialog" wide=${true} onClose=${closeDialog}>
     ${error ? html`<p class="problem error">${error.message} ${error.hint || ""}</p>`
       : !answer ? html`<p class="note busy" role="status">Looking into the FMU, in a process of its own…</p>`
-      : html`<${ProbeTable} report=${report} text=${answer.text} usable=${answer.usable} />`}
+      : html`<${ProbeTable} text=${answer.text} usable=${answer.usable} wrong=${(answer.report.rows || []).filter((row) => !row.ok)} />`}
     <footer><${Button} label="Add it to the scenario" icon="add" kind="primary" id="add-fmu" disabled=${Boolean(error)} onClick=${add} /><${Button} label="Cancel" onClick=${closeDialog} /></footer>
   <//>`;
 }
 
-function ProbeTable({ text, usable }) {
-  return html`<p class=${usable === false ? "problem error" : "verdict good"}>${usable === false ? "It cannot be used as it is; the lines below tell why." : "It can be used."}</p>
+function ProbeTable({ text, usable, wrong }) {
+  const verdict = usable === false ? ["problem error", "It cannot be used as it is; the lines below tell why."]
+    : wrong.length ? ["problem warning", `It can be loaded, but not all is well, as the lines with ! tell: ${wrong.map((row) => row.name).join(", ")}.`]
+    : ["verdict good", "It can be used."];
+  return html`<p class=${verdict[0]}>${verdict[1]}</p>
     <pre class="report" tabindex="0">${text}</pre>`;
 }
 
 // ----------------------------------------------------------------------------------------------- a new file
 
-export function NewDialog() {
+const NOTHING = "upbeat = 1\n\n[units]\n\n[connections]\n\n[master]\nstep = 0.01\n\n[run]\nuntil = 10.0\n";
+
+export function NewDialog({ dialog }) {
   const project = useStore((s) => s.project);
-  const [name, setName] = useState("");
+  const [example, setExample] = useState(Boolean(dialog.example));
+  const [name, setName] = useState(example ? "two_masses" : "");
   const path = name.trim().endsWith(".toml") ? name.trim() : `${name.trim()}.toml`;
   const wrong = !/^[\w][\w ./-]*$/.test(name.trim()) || name.includes("..") ? "A name has letters, digits, - and _; folders are separated by /." : project?.files.some((file) => file.path === path) ? `${path} exists already.` : null;
-  const begin = (event) => {
+  const begin = async (event) => {
     event.preventDefault();
     if (wrong) return;
     closeDialog();
-    newFile(path, `upbeat = 1\n\n[units]\n\n[connections]\n\n[master]\nstep = 0.01\n\n[run]\nuntil = 10.0\n`).catch(complain);
+    try {
+      await newFile(path, example ? await (await fetch("two_masses.toml")).text() : NOTHING);
+    } catch (error) {
+      complain(error);
+    }
   };
   return html`<${Dialog} title="A new scenario" id="new-dialog" onClose=${closeDialog}>
     <form onSubmit=${begin}><label class="stacked">Name of its file<input class="mono" value=${name} placeholder="damped.toml" onInput=${(event) => setName(event.target.value)} aria-invalid=${name && wrong ? "true" : undefined} /></label>
+    <label class="check"><input type="checkbox" checked=${example} onChange=${(event) => setExample(event.target.checked)} />begin with an example: two masses that collide</label>
     ${name && wrong ? html`<p class="field-problem" role="status">${wrong}</p>` : html`<p class="note">It is written when you save it.</p>`}
     <footer><button type="submit" class="button primary" disabled=${Boolean(wrong)}>Begin</button><${Button} label="Cancel" onClick=${closeDialog} /></footer></form>
   <//>`;

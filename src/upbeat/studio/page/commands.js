@@ -70,7 +70,7 @@ export function startKeyboard() {
     const shiftZ = (event.ctrlKey || event.metaKey) && event.shiftKey && event.key.toLowerCase() === "z";
     const command = shiftZ ? COMMANDS.find((one) => one.name === "Redo") : COMMANDS.find((one) => one.keys === keys && !(one.plain && typing));
     if (!command) return;
-    if (["Undo", "Redo"].includes(command.name) && typing && event.target.value !== undefined && !event.target.matches(".text-editor textarea")) return;
+    if (["Undo", "Redo"].includes(command.name) && event.target.matches("[data-typed], input[type=search], input.short")) return; // the letters in a field come first
     event.preventDefault();
     if (!command.when || command.when()) Promise.resolve(command.do()).catch(complain);
   });

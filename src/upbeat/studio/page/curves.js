@@ -305,9 +305,9 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
       const column = own.values.get(signal.name);
       if (!place || !column) continue;
       const value = k === null || k === undefined ? lastOf(column) : column[k] ?? column[k - 1];
-      const label = signal.labels && value !== null && value !== undefined ? (signal.labels.find(([code]) => code === value)?.[1] ?? number(value, 6)) : number(value, 6);
+      const label = spelled(signal, value);
       const base = at === null ? null : column[at] ?? column[at + 1];
-      place.textContent = base === null || base === undefined || value === null || value === undefined ? label : `${label}  Δ ${number(value - base, 4)}`;
+      place.textContent = base === null || base === undefined || value === null || value === undefined || signal.kind === "boolean" ? label : `${label}  Δ ${number(value - base, 4)}`;
     }
   };
   const [place, plot] = usePlot(() => {
@@ -342,6 +342,13 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
     <figcaption>${group.difference ? html`<span class="tag">difference</span>` : null}${group.signals.map((signal) => html`<span key=${signal.name} class="legend"><i class=${`swatch curve-${colourOf(shown, signal.name) + 1}`}></i><span class="mono">${signal.name}</span>
       <b class="value" ref=${(element) => (element ? values.current.set(signal.name, element) : values.current.delete(signal.name))}></b></span>`)}<span class="measure">${group.measure || ""}</span></figcaption>
     <div ref=${place} class="plot" data-panel=${group.measure || "-"}></div></figure>`;
+}
+
+/** A value as its signal is read: an enumeration by its labels. */
+function spelled(signal, value) {
+  if (value === null || value === undefined) return number(value);
+  if (signal.kind === "boolean") return value ? "true" : "false";
+  return signal.labels?.find(([code]) => code === value)?.[1] ?? number(value, 6);
 }
 
 const short = (text, letters) => (String(text).length > letters ? `${String(text).slice(0, letters - 1)}…` : String(text));
@@ -483,8 +490,8 @@ function StepLane({ trace, theme }) {
   }, [{ points: { show: false }, paths: () => null }]), [key], 76, () => stepData(trace));
   useEffect(() => trace.subscribe(() => { redraw((n) => n + 1); plot.current.setData(stepData(trace), true); }), [key]);
   return html`<figure class="curve-panel lane steps-lane" aria-label=${`Step sizes: ${trace.steps.length}`}>
-    <figcaption><span class="lane-name">Step size</span>${hovered ? html`<span class="hovered"><b>${number(hovered.step, 5)} s</b> at t = ${number(hovered.t, 6)} s: ${hovered.reason || "as asked"}</span>`
-      : reasons.map((reason, k) => html`<span class="legend" key=${reason}><i class=${`swatch reason-${k % 7 + 1}`}></i>${reason}</span>`)}<span class="measure">s</span></figcaption>
+    <figcaption data-tip=${reasons.join("\n")}><span class="lane-name">Step size</span><span class="measure">s</span>${hovered ? html`<span class="hovered"><b>${number(hovered.step, 5)} s</b> at t = ${number(hovered.t, 6)} s: ${hovered.reason || "as asked"}</span>`
+      : reasons.map((reason, k) => html`<span class="legend" key=${reason}><i class=${`swatch reason-${k % 7 + 1}`}></i>${reason}</span>`)}</figcaption>
     <div ref=${place} class="plot"></div></figure>`;
 }
 
@@ -564,8 +571,8 @@ export function Curves() {
       ${groups.map((group) => html`<${Panel} key=${group.key} group=${group} shown=${shown} trace=${trace} others=${others} height=${flat(group) ? 46 : height} bottom=${false} theme=${theme} events=${trace.events} />`)}
       ${difference ? groups.map((group) => html`<${Panel} key=${`difference ${group.key}`} group=${{ ...group, difference: true, signals: group.signals.map((signal) => ({ ...signal, labels: undefined })) }} shown=${shown} trace=${difference} others=${[]} height=${flat(group) ? 46 : height}
         bottom=${false} theme=${theme} events=${[]} />`) : null}
-      <${EventLane} key=${`events ${run.id}`} trace=${trace} theme=${theme} />
-      <${StepLane} key=${`steps ${run.id}`} trace=${trace} theme=${theme} />
+      <div class="lanes"><${EventLane} key=${`events ${run.id}`} trace=${trace} theme=${theme} />
+        <${StepLane} key=${`steps ${run.id}`} trace=${trace} theme=${theme} /></div>
     </div></div>`;
 }
 

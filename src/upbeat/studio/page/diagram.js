@@ -7,7 +7,7 @@ import { post } from "./api.js";
 import { edit, enter, moveBoxes, openFile, tidy, refresh } from "./draft.js";
 import { complain, say, set, state, useStore } from "./store.js";
 import { count } from "./format.js";
-import { Button, Icon } from "./widgets.js";
+import { Button, Icon, Message } from "./widgets.js";
 
 const GRID = 8;
 const isUnit = (box) => box.kind === "unit" || box.kind === "nested";
@@ -243,16 +243,20 @@ export function Diagram() {
       const start = [box.x + box.width, pin.y];
       let now = { from, start, to: at(event), targets: null, over: null };
       setWiring(now);
-      post("api/targets", { path: state.path, text: state.text, from }).then(
-        ({ targets }) => { if (latest.current.wiring) { now = { ...now, targets }; setWiring(now); } }, complain);
+      const asked = post("api/targets", { path: state.path, text: state.text, from }).then(({ targets }) => {
+        if (latest.current.wiring) setWiring(now = { ...now, targets });
+        return targets;
+      }, complain);
       follow((e) => {
         const under = document.elementFromPoint(e.clientX, e.clientY);
         const target = under?.closest?.('[data-side="in"]')?.dataset.pin || null;
         now = { ...now, to: at(e), over: target, pointer: [e.clientX, e.clientY] };
         setWiring(now);
-      }, (e) => {
+      }, async (e) => {
         setWiring(null);
-        if (e && now.over) connect(from, now.over, now.targets?.[now.over]);
+        if (!e || !now.over) return;
+        const targets = await asked; // which may come later than somebody lets go
+        if (targets) connect(from, now.over, targets[now.over]);
       });
     },
   };
@@ -304,7 +308,7 @@ export function Diagram() {
       </g>
     </svg></div>
     ${wiring && html`<${WireHint} wiring=${wiring} verdict=${over} />`}
-    ${empty ? html`<${EmptyDiagram} />` : html`<${ProblemStrip} problems=${view?.problems || []} />`}
+    ${path_ === null ? html`<${Welcome} />` : empty ? html`<${EmptyDiagram} />` : html`<${ProblemStrip} problems=${view?.problems || []} />`}
     ${show.order && view?.master?.order ? html`<${OrderList} order=${view.master.order} />` : null}
   </section>`;
 }
@@ -329,8 +333,7 @@ const select = (box) => set({
 });
 
 const open = (box) => {
-  const scenario = state.view?.units?.[box.name]?.kind === "scenario"; // an adapted unit is drawn as nested, too
-  if (box.kind === "nested" && scenario) enter([...state.inside, box.name]);
+  if (box.kind === "nested") enter([...state.inside, box.name]);
   else document.querySelector(".right-pane input, .right-pane textarea")?.focus();
 };
 
@@ -416,7 +419,7 @@ function DiagramBar({ hasLoops, fit }) {
     ${inside.length ? html`<nav class="crumbs" aria-label="Nested scenarios"><button type="button" class="crumb" onClick=${() => enter([])}>${path_}</button>
       ${inside.map((name, k) => html`<span key=${k}>›</span><button type="button" class="crumb" aria-current=${k === inside.length - 1 ? "page" : undefined}
         onClick=${() => enter(inside.slice(0, k + 1))}>${name}</button>`)}
-      ${view?.path ? html`<span class="note">inside ${view.path}: <button type="button" class="link" onClick=${() => openFile(view.path).catch(complain)}>open that file</button> to change it</span>` : null}</nav>` : null}
+      ${view && !view.path ? html`<span class="note">what it is made of; it is changed in ${path_}</span>` : view ? html`<span class="note">inside ${view.path}: <button type="button" class="link" onClick=${() => openFile(view.path).catch(complain)}>open that file</button> to change it</span>` : null}</nav>` : null}
     <div class="tools" role="toolbar" aria-label="Diagram">
       <${Button} label="Add" icon="add" kind="primary" keys="A" tip="Add a unit" disabled=${inside.length > 0} onClick=${() => set({ dialog: { name: "add" } })} id="add-unit" />
       <${Button} label="Connect" icon="link" keys="C" tip="Connect an output to an input (or drag from an output)" disabled=${inside.length > 0}
@@ -432,6 +435,22 @@ function DiagramBar({ hasLoops, fit }) {
       <${Button} label="Fit into view (wheel, + and − zoom)" icon="fit" text=${false} keys="0" onClick=${fit} />
       <${Button} label="Save a picture of the diagram" icon="camera" text=${false} onClick=${() => set({ dialog: { name: "picture", what: "diagram" } })} />
     </div>
+  </div>`;
+}
+
+/** What can be done where nothing is open yet. */
+function Welcome() {
+  const project = useStore((s) => s.project);
+  if (!project) return null;
+  const scenarios = project.files.filter((file) => file.kind === "scenario").slice(0, 6);
+  return html`<div class="empty-diagram welcome">
+    <img src="icon.svg" alt="" width="44" height="44" />
+    <h2>Look at a coupled scenario, change it, run it</h2>
+    <p>${scenarios.length ? "Open one of this folder, or begin a new one." : "Nothing is in this folder yet. Begin a new scenario, or look at an example."} All that you do here is written into the scenario file.</p>
+    ${scenarios.length ? html`<div class="row choices">${scenarios.map((file) => html`<button type="button" key=${file.path} class="button mono" onClick=${() => openFile(file.path).catch(complain)}>${file.path}</button>`)}</div>` : null}
+    <div class="row"><${Button} label="New scenario" icon="add" kind="primary" onClick=${() => set({ dialog: { name: "new" } })} />
+      <${Button} label="Two masses that collide: an example" id="begin-example" onClick=${() => set({ dialog: { name: "new", example: true } })} /></div>
+    <span class="note">or drop an FMU anywhere</span>
   </div>`;
 }
 
@@ -471,7 +490,7 @@ export function Problem({ problem }) {
   };
   return html`<div class=${`problem ${problem.severity}`}>
     <${Icon} name="warn" />
-    <p data-tip=${problem.severity === "note" ? problem.message : undefined}>${problem.message}</p>
+    <p data-tip=${problem.severity === "error" ? undefined : problem.message}><${Message} text=${problem.message} /></p>
     ${(problem.fixes || []).map((fix, k) => html`<button type="button" key=${k} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}
     ${problem.line && html`<button type="button" class="button quiet" onClick=${go}>line ${problem.line}</button>`}
   </div>`;

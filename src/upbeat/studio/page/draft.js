@@ -120,7 +120,7 @@ export function edit(edits, label = "edit") {
   set({ editing: state.editing + 1 });
   const run = async () => {
     if (state.inside.length) {
-      say("This is inside another file. Open that file to change it.", { tone: "bad" });
+      say(state.view?.path ? "This is inside another file. Open that file to change it." : `This is what ${state.inside[state.inside.length - 1]} is made of. It is changed in ${state.path}.`, { tone: "bad" });
       return null;
     }
     try {
@@ -166,6 +166,22 @@ export function takeTheirs() {
   set({ saved: { text, version }, conflict: null });
   changeText(text, { label: "their version" });
   remember();
+}
+
+/** Somebody comes back to the page: another program may have written the file meanwhile. */
+export async function lookAgain() {
+  listFiles();
+  const { path, saved, text, conflict } = state;
+  if (path === null || saved.version === null || conflict) return;
+  const file = await get(`api/file?path=${encodeURIComponent(path)}`).catch(() => null); // that it is gone is said when it is saved
+  if (!file || file.version === saved.version || state.saved !== saved || state.text !== text) return;
+  if (isDirty()) {
+    say(`${path} has been changed by another program. Saving shows both versions.`);
+    return;
+  }
+  set({ saved: { text: file.text, version: file.version } });
+  changeText(file.text, { label: "a change by another program" });
+  say(`${path} has been changed by another program; this is how it is now.`);
 }
 
 export async function listFiles() {

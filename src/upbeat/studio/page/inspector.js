@@ -4,7 +4,7 @@ import { edit, enter, openFile } from "./draft.js";
 import { removeSelected } from "./diagram.js";
 import { count, number, parsed, written } from "./format.js";
 import { say, set, state, useStore } from "./store.js";
-import { Button, Choice, ExpressionField, Field, Icon } from "./widgets.js";
+import { Button, Choice, ExpressionField, Field, Icon, Message } from "./widgets.js";
 
 /** A value as an operation sets it. Numbers go as they were typed: 2.0 is a real number, 2 may be a whole one. */
 export function setting(at, text) {
@@ -86,10 +86,10 @@ function UnitForm({ name, unit }) {
   };
   return html`
     <${Heading} what=${[unit.kind, unit.rate, unit.isolation && unit.isolation !== "none" ? `isolation ${unit.isolation}` : null].filter(Boolean).join(" · ")} name=${name} onRename=${rename}
-      tools=${html`${table.scenario && html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />`}
+      tools=${html`${unit.inside?.length ? html`<${Button} label="Open" onClick=${() => enter([...state.inside, name])} />` : null}
         <${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     ${unit.title && ![name, unit.kind].includes(unit.title.toLowerCase()) ? html`<p class="note">${unit.title}</p>` : null}
-    ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p>${problem.message}</p>
+    ${problems.map((problem, k) => html`<div key=${k} class=${`problem ${problem.severity}`}><${Icon} name="warn" /><p><${Message} text=${problem.message} /></p>
       ${(problem.fixes || []).map((fix, n) => html`<button type="button" key=${n} class="button fix" onClick=${() => edit(fix.edits, fix.label)}>${fix.label}</button>`)}</div>`)}
     ${table.scenario && html`<p class="note">The scenario <button type="button" class="link" onClick=${() => openFile(folder + table.scenario).catch((error) => say(error.message, { tone: "bad" }))}>${table.scenario}</button></p>`}
     ${table.model && html`<p class="note">Of the model <b class="mono">${table.model}</b>, which other units may share.</p>`}
@@ -187,7 +187,7 @@ function NewEntry({ what, placeholder, onAdd, dotted }) {
     onAdd(found[1], (found[2] || "").trim());
     setTyped("");
   };
-  return html`<div class="new-entry"><input class="mono" aria-label=${`New ${what}`} placeholder=${`+ ${what}: ${placeholder}`} value=${typed} spellcheck=${false} autocomplete="off"
+  return html`<div class="new-entry"><input class="mono" aria-label=${`New ${what}`} placeholder=${`+ ${what}: ${placeholder}`} value=${typed} data-typed=${typed ? "" : undefined} spellcheck=${false} autocomplete="off"
     onInput=${(event) => setTyped(event.target.value)} onBlur=${() => typed.trim() && add()} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div>`;
 }
 
@@ -213,7 +213,7 @@ function Equations({ name, table }) {
     ${(states.length > 0 || table.kind === "ode") && html`<${Part} title="States">
       ${states.map(([one, value]) => html`<div class="equation" key=${one}>
         <div class="entry"><label class="mono" for=${`state-${one}`}>${one}′</label><span class="equals">=</span>
-          <${ExpressionField} id=${`state-${one}`} value=${written(asText(value))} unit=${name} label=${`derivative of ${one}`} onCommit=${(text) => edit([{ op: "set", at: place("states", one, value, "der"), value: text }], `${one}′`)} />${remove("states", one)}</div>
+          <${Expressions} id=${`state-${one}`} value=${asText(value)} unit=${name} label=${`derivative of ${one}`} onCommit=${(text) => edit([{ op: "set", at: place("states", one, value, "der"), value: text }], `${one}′`)} />${remove("states", one)}</div>
         <div class="entry small"><label for=${`start-${one}`}>starts at</label><${Field} id=${`start-${one}`} mono=${true} value=${isTable(value) && "start" in value ? value.start : table.start?.[one] ?? ""} placeholder="0" label=${`start of ${one}`}
           onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: isTable(value) && "start" in value ? at("states", one, "start") : at("start", one) }
             : realSetting(isTable(value) && !(table.start && one in table.start) ? at("states", one, "start") : at("start", one), text)], `start of ${one}`)} />${unitOf("states", one, value)}</div>
@@ -229,7 +229,7 @@ function Equations({ name, table }) {
     <//>
     <${Part} title="Outputs of the equations" note=${!outputs.length && states.length ? "all states" : null} open=${!states.length || outputs.length > 0}>
       ${outputs.map(([one, value]) => html`<div class="equation" key=${one}><div class="entry"><label class="mono" for=${`output-${one}`}>${one}</label><span class="equals">=</span>
-        ${value === null ? html`<span class="note grow">as it is</span>` : html`<${ExpressionField} id=${`output-${one}`} value=${written(asText(value))} unit=${name} label=${`output ${one}`}
+        ${value === null ? html`<span class="note grow">as it is</span>` : html`<${Expressions} id=${`output-${one}`} value=${asText(value)} unit=${name} label=${`output ${one}`}
           onCommit=${(text) => edit([{ op: "set", at: place("outputs", one, value, "value"), value: text }], `output ${one}`)} />`}${value === null ? null : unitOf("outputs", one, value)}${remove("outputs", one)}</div></div>`)}
       <${NewEntry} what="output" placeholder="y = 2*u" onAdd=${(one, text) => edit(Array.isArray(table.outputs)
         ? (text ? [{ op: "remove", at: at("outputs") }, ...table.outputs.map((name_) => ({ op: "set", at: at("outputs", name_), value: name_ })), { op: "set", at: at("outputs", one), value: text }] : [{ op: "set", at: at("outputs"), value: [...table.outputs, one] }])
@@ -237,11 +237,18 @@ function Equations({ name, table }) {
     <//>
     <${Part} title="Locals" open=${locals.length > 0} note=${locals.length ? null : "none"}>
       ${locals.map(([one, value]) => html`<div class="entry" key=${one}><label class="mono" for=${`local-${one}`}>${one}</label><span class="equals">=</span>
-        <${ExpressionField} id=${`local-${one}`} value=${written(value)} unit=${name} label=${`local ${one}`} onCommit=${(text) => edit([{ op: "set", at: at("locals", one), value: text }], `local ${one}`)} />${remove("locals", one)}</div>`)}
+        <${Expressions} id=${`local-${one}`} value=${value} unit=${name} label=${`local ${one}`} onCommit=${(text) => edit([{ op: "set", at: at("locals", one), value: text }], `local ${one}`)} />${remove("locals", one)}</div>`)}
       <${NewEntry} what="local" placeholder="gap = x - y" onAdd=${(one, text) => edit([{ op: "set", at: at("locals", one), value: text || "0" }], `local ${one}`)} />
     <//>
     ${states.length > 0 && html`<${Solver} name=${name} table=${table} />`}
   `;
+}
+
+/** An expression; of an array one for each cell. */
+function Expressions({ value, id, label, unit, onCommit }) {
+  if (!Array.isArray(value)) return html`<${ExpressionField} id=${id} value=${written(value)} unit=${unit} label=${label} onCommit=${onCommit} />`;
+  const change = (k, cell) => onCommit(value.map((old, n) => (n === k ? (typeof old === "number" ? parsed(cell) : cell) : old)));
+  return html`<div class="cells">${value.map((cell, k) => html`<${Expressions} key=${k} id=${k ? `${id}-${k}` : id} value=${cell} unit=${unit} label=${`${label}[${k}]`} onCommit=${(text) => change(k, text)} />`)}</div>`;
 }
 
 function Solver({ name, table }) {
@@ -271,7 +278,7 @@ function Adaptations({ name, written: given }) {
   return html`<${Part} title="Adaptations" open=${given.length > 0} note=${given.length ? null : "none"}>
     ${given.map((text, k) => html`<div class="entry" key=${k}><span class="mono grow">${written(text)}</span><button type="button" class="button quiet" aria-label=${`Remove adaptation ${k + 1}`}
       onClick=${() => edit([given.length > 1 ? { op: "set", at, value: given.filter((_, n) => n !== k) } : { op: "remove", at }], "remove adaptation")}><${Icon} name="remove" /></button></div>`)}
-    <div class="new-entry"><input class="mono" aria-label="New adaptation" placeholder="+ adaptation: average on v with steps = 2" value=${typed} spellcheck=${false} autocomplete="off"
+    <div class="new-entry"><input class="mono" aria-label="New adaptation" placeholder="+ adaptation: average on v with steps = 2" value=${typed} data-typed=${typed ? "" : undefined} spellcheck=${false} autocomplete="off"
       onInput=${(event) => setTyped(event.target.value)} onBlur=${add} onKeyDown=${(event) => { if (event.key === "Enter") { event.preventDefault(); add(); } }} /></div><//>`;
 }
 
@@ -303,13 +310,15 @@ function EventForm({ name, view }) {
 
 function InputForm({ name, view }) {
   const port = (view.inputs || []).find((one) => one.name === name) || { name };
+  const at = port.at || ["inputs", name, "start"];
   return html`<${Heading} what="input of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     <table class="ports"><tbody><tr><th scope="row">starts at</th><td class="wide"><${Field} mono=${true} value=${port.start ?? port.value} label=${`start of ${name}`}
-      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(["inputs", name, "start"], text) : setting(["inputs", name, "start"], text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
+      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(at, text) : setting(at, text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
     <p class="note">It can be moved with a slider while the scenario runs.</p>`;
 }
 
-const OutputForm = ({ name }) => html`<${Heading} what="output of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />`;
+const OutputForm = ({ name, view }) => html`<${Heading} what="output of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
+  ${(view.outputs || []).filter((output) => output.name === name).map((output) => html`<div class="wire-text"><${OwnOutput} key=${name} output=${output} /></div>`)}`;
 
 // --------------------------------------------------------------------------------------- the scenario
 
@@ -321,7 +330,7 @@ function ScenarioForm({ view }) {
   const properties = view.properties || [];
   const part = (key, options, fallback) => html`<${MasterPart} key=${key} what=${key} value=${master[key]} options=${options} fallback=${fallback} />`;
   return html`
-    <${Heading} what="scenario" name=${state.path || ""} />
+    <${Heading} what="scenario" name=${state.inside.length ? view.path || state.inside[state.inside.length - 1] : state.path || ""} />
     <p class="note">${count(Object.keys(view.units || {}).length, "unit")}, ${count((view.connections || []).length, "connection")}${view.loops?.length ? `, ${count(view.loops.length, "algebraic loop")}` : ""}${view.study ? ", with a study" : ""}</p>
     <${Part} title="Master">
       <table class="ports master"><tbody>
@@ -346,14 +355,22 @@ function ScenarioForm({ view }) {
       <${NewEntry} what="event" placeholder="touch = mass.x <= 0 and mass.v < 0" onAdd=${(one, text) => edit([{ op: "set", at: ["events", one, "when"], value: text || "false" }], `event ${one}`).then((done) => done && set({ selection: { kind: "event", name: one, key: `event ${one}` } }))} />
     <//>
     <${Part} title="Outputs of the scenario" note=${view.outputs?.length ? null : "none"} open=${Boolean(view.outputs?.length)}>
-      ${(view.outputs || []).map((output) => html`<div class="entry" key=${output.name}><label class="mono" for=${`own-${output.name}`}>${output.name}</label><span class="equals">=</span>${typeof output.text === "string"
-        ? html`<${ExpressionField} id=${`own-${output.name}`} value=${output.text} label=${`output ${output.name} of the scenario`} onCommit=${(text) => edit([text ? { op: "set", at: ["outputs", output.name], value: text } : { op: "remove", at: ["outputs", output.name] }], `output ${output.name}`)} />`
-        : html`<${InText} connection=${output} />`}</div>`)}
+      ${(view.outputs || []).map((output) => html`<${OwnOutput} key=${output.name} output=${output} />`)}
       <${NewEntry} what="output" placeholder="distance = right.x - left.x" onAdd=${(one, text) => edit([{ op: "set", at: ["outputs", one], value: text }], `output ${one}`)} />
     <//>
     ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
     <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
   `;
+}
+
+/** An output of the scenario: an expression, or a table with one in it. */
+function OwnOutput({ output: { name, text, line } }) {
+  const at = isTable(text) ? ["outputs", name, "value"] : ["outputs", name];
+  const own = isTable(text) ? text.value : text;
+  const change = (typed) => edit([typed ? { op: "set", at, value: typed } : { op: "remove", at: ["outputs", name] }], `output ${name}`);
+  return html`<div class="entry"><label class="mono" for=${`own-${name}`}>${name}</label><span class="equals">=</span>${typeof own === "string"
+    ? html`<${ExpressionField} id=${`own-${name}`} value=${own} label=${`output ${name} of the scenario`} onCommit=${change} />${isTable(text) ? measure(text.unit) : null}`
+    : html`<${InText} connection=${{ text, line }} />`}</div>`;
 }
 
 /** What the choices come to, as `upbeat explain` says it. */

@@ -6,7 +6,7 @@ import { CommandDialog, HelpDialog, OpenDialog, setTheme, startKeyboard } from "
 import { ConflictDialog } from "./conflict.js";
 import { Curves } from "./curves.js";
 import { Diagram } from "./diagram.js";
-import { isDirty, listFiles, newFile, openFile, redo, save, undo } from "./draft.js";
+import { isDirty, listFiles, lookAgain, newFile, openFile, redo, save, undo } from "./draft.js";
 import { Inspector } from "./inspector.js";
 import { Judging } from "./judging.js";
 import { PictureDialog } from "./pictures.js";
@@ -62,20 +62,25 @@ function Top() {
 function Right() {
   const [tab, problems] = useStore((s) => [s.tabs.right, s.view?.problems]);
   const wrong = (problems || []).filter((problem) => problem.severity !== "note" && (problem.where || []).join() !== "units").length;
+  const severe = (problems || []).some((problem) => problem.severity === "error");
   return html`<${Tabs} name="right" chosen=${tab} onChoose=${(id) => set({ tabs: { ...state.tabs, right: id }, ...(id === "text" && state.sizes.right < 430 && innerWidth > 1100 ? { sizes: { ...state.sizes, right: 460 } } : {}) })} tabs=${[
     { id: "inspect", label: "Selected", body: () => html`<${Inspector} />` },
-    { id: "text", label: "Text", badge: wrong || null, tone: "bad", body: () => html`<${TextEditor} />` },
+    { id: "text", label: "Text", badge: wrong || null, tone: severe ? "bad" : "warn", body: () => html`<${TextEditor} />` },
   ]} />`;
 }
 
 function Bottom() {
   const [tab, log, run, jobs] = useStore((s) => [s.tabs.bottom, s.log, s.run, s.jobs]);
+  const bottom = useStore((s) => s.sizes.bottom);
+  const large = Math.round(0.76 * innerHeight);
+  const enlarge = () => set({ sizes: { ...state.sizes, bottom: bottom < large ? large : Math.round(0.48 * innerHeight), chosen: true } });
   const working = jobs.filter((job) => job.state === "running").length;
   return html`<${Tabs} name="bottom" chosen=${tab} onChoose=${(id) => set({ tabs: { ...state.tabs, bottom: id } })} tabs=${[
     { id: "curves", label: "Curves", body: () => html`<${Curves} />` },
     { id: "log", label: "Log", badge: run?.state === "failed" ? "!" : null, tone: "bad", body: () => html`<${Log} log=${log} run=${run} />` },
     { id: "judge", label: "Judge", badge: working || null, tone: "live", body: () => html`<${Judging} />` },
-  ]} extra=${run?.failure ? html`<${Failure} run=${run} />` : null} />`;
+  ]} extra=${html`${run?.failure ? html`<${Failure} run=${run} />` : null}<span class="grow"></span>
+    <${Button} label=${bottom >= large ? "More room for the diagram" : "More room for this"} icon=${bottom >= large ? "down" : "up"} text=${false} kind="quiet" onClick=${enlarge} />`} />`;
 }
 
 const Failure = ({ run }) => html`<p class="failure" role="alert" data-tip=${run.failure.message}><b>${run.failure.unit ? `${run.failure.unit} failed: ` : "The run failed: "}</b>${run.failure.message}
@@ -141,6 +146,7 @@ async function reopenDraft(path) {
 startKeyboard();
 startTooltips();
 startDropping();
+addEventListener("focus", lookAgain);
 begin().catch(complain);
 
 /** For tests and measurements: what the page knows. */

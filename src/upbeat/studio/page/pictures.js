@@ -58,7 +58,7 @@ async function diagramPng(scale = 2) {
 
 /** All panels below each other, with the names of their signals. */
 function curvesCanvas() {
-  const panels = [...document.querySelectorAll(".curve-panel")];
+  const panels = [...document.querySelectorAll(".curve-panel")].filter((panel) => panel.querySelector("canvas")); // without events there is none of them
   const pixel = devicePixelRatio || 1;
   const canvases = panels.map((panel) => panel.querySelector("canvas"));
   const width = Math.max(...canvases.map((canvas) => canvas.width));

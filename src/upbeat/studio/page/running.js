@@ -12,14 +12,16 @@ export const isLive = (run) => Boolean(run) && ["starting", "running", "paused"]
 let live = null;
 const LOG = 3000;
 
-/** The signals that are drawn: those that were chosen, or else the first ones. */
+/** The signals that are drawn: those that were chosen, or else the first ones of units, and then inputs. */
 export function shownSignals(run = state.run, chosen = state.chosen) {
   const all = (run?.signals || []).map((signal) => signal.name);
   if (chosen) {
     const there = chosen.filter((name) => all.includes(name));
     if (there.length || !chosen.length) return there;
   }
-  return (run?.signals || []).filter((signal) => signal.kind !== "string").slice(0, 8).map((signal) => signal.name);
+  const drawn = (run?.signals || []).filter((signal) => signal.kind !== "string").map((signal) => signal.name);
+  const [units, own] = [true, false].map((dot) => drawn.filter((name) => name.includes(".") === dot));
+  return [...units, ...own].slice(0, 8);
 }
 
 /** Starts the scenario as it is on the page, saved or not. */

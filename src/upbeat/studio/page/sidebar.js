@@ -71,7 +71,7 @@ function Runs() {
         <span class="run-file">${one.file}</span>
         <span class="note">${moment(one.started)}${one.time !== null && one.time !== undefined ? ` · t = ${number(one.time, 4)} s` : ""}${one.wall ? ` · ${duration(one.wall)}` : ""}</span>
       </button>
-      ${one.failure ? html`<p class="problem error small">${one.failure.unit ? html`<b class="mono">${one.failure.unit}</b> ` : null}${one.failure.message}</p>` : null}
+      ${one.failure ? html`<p class="problem error small" data-tip=${one.failure.message}>${one.failure.unit ? html`<b class="mono">${one.failure.unit}</b> ` : null}${one.failure.message}</p>` : null}
       ${here ? html`<div class="row tight">
         ${one.resumable ? html`<${Button} label=${one.state === "ended" ? "Go on" : "Resume"} icon="play" tip="Goes on from the last checkpoint, up to the time above" onClick=${() => resume(one.id)} />` : null}
         ${one.result ? html`<a class="button" href=${`api/file/raw?path=${encodeURIComponent(one.result)}`} download data-tip=${one.result}>Results</a>` : null}

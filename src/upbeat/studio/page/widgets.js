@@ -34,6 +34,8 @@ const ICONS = {
   camera: "M2 4.500h3l1-1.500h4l1 1.500h3v8H2zM8 6a2.400 2.400 0 1 0 0 4.800A2.400 2.400 0 0 0 8 6z",
   menu: "M2 3.500h12V5H2zM2 7.300h12v1.400H2zM2 11h12v1.500H2z",
   warn: "M8 1.500 15 14H1zM7.300 6v4h1.400V6zM7.300 11v1.400h1.400V11z",
+  up: "M8 4.5 13 9.500l-1.100 1.100L8 6.700 4.100 10.600 3 9.500z",
+  down: "M8 11.500 3 6.500l1.100-1.100L8 9.300l3.900-3.900L13 6.500z",
   check: "M6.300 12.300 2.300 8.300l1.200-1.200 2.800 2.800 6.200-6.200 1.200 1.200z",
   knob: "M2 4h6v1.400H2zM11.500 4H14v1.400h-2.500zM8.800 2.700h1.700v4H8.800zM2 10.600h2.500V12H2zM8 10.600h6V12H8zM5.300 9.300H7v4H5.300z",
 };
@@ -42,6 +44,13 @@ const ICONS = {
 export const Icon = ({ name }) => html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false">
   <path d=${ICONS[name]} fill=${["save", "file"].includes(name) ? "none" : "currentColor"} fill-rule="evenodd"
     stroke=${["save", "file"].includes(name) ? "currentColor" : undefined} stroke-width="1.300" stroke-linejoin="round" /></svg>`;
+
+/** A sentence of the server; lines below it point at letters above them, and so have letters of one width. */
+export function Message({ text }) {
+  const [first, ...rest] = text.split("\n");
+  const lines = rest.map((line) => line.replace(/^ {4}/, "")).join("\n");
+  return html`${first}${lines ? html`<code>${lines}</code>` : null}`;
+}
 
 /** Tabs with their panels. Arrow keys go from one to the next. */
 export function Tabs({ name, tabs, chosen, onChoose, extra }) {
@@ -111,7 +120,7 @@ export function Field({ value, onCommit, label, id, kind = "text", placeholder, 
       event.preventDefault();
     }
   };
-  return html`<input type=${kind} id=${id} class=${mono ? "mono" : ""} value=${shown} aria-label=${label} list=${list}
+  return html`<input type=${kind} id=${id} class=${mono ? "mono" : ""} value=${shown} data-typed=${typed === null ? undefined : ""} aria-label=${label} list=${list}
     placeholder=${placeholder} disabled=${disabled} data-tip=${tip} spellcheck=${false} autocomplete="off"
     onInput=${(event) => setTyped(event.target.value)} onBlur=${commit} onKeyDown=${press} />`;
 }
@@ -199,7 +208,7 @@ export function ExpressionField({ value, onCommit, unit, label, id, placeholder,
   const problem = typed !== null && answer?.error;
   const listId = `${id || label}-completions`.replaceAll(/\W/g, "-");
   return html`<div class="expression">
-    <input ref=${field} id=${id} class=${`mono ${problem ? "wrong" : ""}`} value=${shown} aria-label=${label} spellcheck=${false}
+    <input ref=${field} id=${id} class=${`mono ${problem ? "wrong" : ""}`} value=${shown} data-typed=${typed === null ? undefined : ""} aria-label=${label} spellcheck=${false}
       autocomplete="off" placeholder=${placeholder} role="combobox" aria-expanded=${completions.length > 0} aria-controls=${listId}
       aria-autocomplete="list" aria-invalid=${problem ? "true" : undefined} aria-activedescendant=${completions.length ? `${listId}-${at}` : undefined}
       onInput=${(event) => { setTyped(event.target.value); setOpen(true); }} onBlur=${commit} onKeyDown=${press} />
