@@ -110,6 +110,24 @@ def test_what_there_is_no_time_for_is_said():
     assert any("not run" in text for text in found.undone)
 
 
+def test_after_ctrl_c_what_is_known_is_said():
+    made, seen = oscillator(), []
+
+    def progress(text):
+        seen.append(text)
+        if len(set(seen)) > 2:
+            raise KeyboardInterrupt
+
+    found = up.recommend_step(made, tolerance=1e-4, progress=progress)
+    assert found.interrupted
+    assert found.best is None
+    assert "interrupted" in found.reason
+    assert any(row.state == "measured" for row in found.settings)
+    assert any("interrupted" in text for text in found.undone)
+    with pytest.raises(KeyboardInterrupt):
+        up.recommend_step(made, progress=lambda text: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
 def test_black_boxes_without_rollback_are_not_corrected():
     class Lag:
         def __init__(self, name, start, parameters):

@@ -198,6 +198,8 @@ class StepAdvice(Displayed):
     seconds: float
     undone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
+    """Whether Ctrl-C ended the trials before all were made."""
     experiment: Experiment | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -256,6 +258,7 @@ class StepAdvice(Displayed):
             "seconds": round(self.seconds, 3),
             "undone": list(self.undone),
             "notes": list(self.notes),
+            "interrupted": self.interrupted,
         }
 
     def __str__(self) -> str:
@@ -280,7 +283,8 @@ def recommend_step(
     The error is that of the worst recorded signal at the worst time, relative to the range of the signal; an
     event may be late by that part of the run, and none may be missing or too many. It is estimated from trial
     runs, which take so many `seconds` at most; of what they leave out, `undone` tells. `step` is where the
-    ladder of steps is put: that of the pace, unless given.
+    ladder of steps is put: that of the pace, unless given. Ctrl-C in the first trial raises `Interrupted`;
+    later it ends the trials, and what is known by then is said.
     """
     asked = _checked(tolerance, "tolerance", 1e-12, 1.0)
     budget = _checked(seconds, "seconds", 0.0, math.inf)
@@ -658,7 +662,7 @@ class _Search:
             work = work_of(change.of(self.made), trace)
         made = _Made(way, rung, self.own * factor, trial, work, check)
         self.runs.append(made)
-        if trial.skipped:
+        if trial.skipped and not self.trials.interrupted:
             self.undone.append(f"{', '.join(way.words)} with steps of {made.step:.6g}: {trial.failure}")
         return made
 
@@ -753,7 +757,7 @@ class _Search:
         while rung <= RUNGS:
             now = self.run(way, rung)
             if now.trace is None:
-                if now.trial.skipped:
+                if now.trial.skipped or self.trials.interrupted:
                     return self._unfinished(why)
                 why, before, rung = now.trial.failure, None, rung + 1
                 continue
@@ -799,7 +803,8 @@ class _Search:
                     break
                 now, run = run, self.run(way, rung)
                 if run.trace is None:
-                    return self._unfinished(why) if run.trial.skipped else run.trial.failure
+                    ended = run.trial.skipped or self.trials.interrupted
+                    return self._unfinished(why) if ended else run.trial.failure
         return f"even with steps of {self.step(RUNGS):.3g}, and {why}"
 
     def _told(self, run: _Made, error: _Error) -> str:
@@ -809,7 +814,8 @@ class _Search:
         return f"with steps of {run.step:.6g} the error of {what} is about {error.size:.2g}"
 
     def _unfinished(self, why: str) -> str:
-        return f"the budget of {self.seconds:g} s was used up; {why}"
+        ended = "interrupted" if self.trials.interrupted else f"the budget of {self.seconds:g} s was used up"
+        return f"{ended}; {why}"
 
     def _further(self, error: float, order: float) -> int:
         """By how many rungs to go on from an error that is too large."""
@@ -934,22 +940,28 @@ class _Search:
 
     def advice(self) -> StepAdvice:
         begun = time.monotonic()
-        lead = self.lead(self.begin())
         best: _Made | None = None
         error = _Error(math.inf)
-        if lead is None:
-            reason = "Undecided, because every setting of the table is proven to be unstable."
-        else:
-            found = self.descend(*lead)
-            if isinstance(found, str):
-                reason = (
-                    "Undecided, because nothing that was tried is known to have an error of "
-                    f"{self.tolerance:g} or less: {found}."
+        why = "it was interrupted before anything was known"
+        try:
+            lead = self.lead(self.begin())
+            if lead is None:
+                why = "every setting of the table is proven to be unstable"
+            elif isinstance(found := self.descend(*lead), str):
+                why = (
+                    f"nothing that was tried is known to have an error of {self.tolerance:g} or less: {found}"
                 )
             else:
+                best, error = found
                 best, error = self._kept(*self._cheapest(*self.challenged(*found)))
                 self._present(best)
-                reason = self._reason(best, error)
+        except KeyboardInterrupt:  # between two runs: in one of them it ends that run
+            if not self.runs:
+                raise
+            self.trials.interrupted = True
+        if self.trials.interrupted:
+            self.undone.append("whatever else would have been tried: interrupted")
+        reason = f"Undecided, because {why}." if best is None else self._reason(best, error)
         rows = self._rows(best, error)
         if any(row.state == "failed" for row in rows):
             self.notes.append(
@@ -969,6 +981,7 @@ class _Search:
             time.monotonic() - begun,
             tuple(dict.fromkeys(self.undone)),
             tuple(self.notes),
+            self.trials.interrupted,
             self.made,
         )
 
