@@ -226,6 +226,14 @@ def black_boxes(scenario: Scenario) -> list[str]:
     ]
 
 
+def unseen(scenario: Scenario) -> str:
+    """What is to be said about errors inside black boxes; nothing, if there are none."""
+    if not (boxes := black_boxes(scenario)):
+        return ""
+    names = ", ".join(boxes)
+    return f"errors that {names} make inside themselves are not seen: nobody can change them from here"
+
+
 # ----------------------------------------------------------------------------------------------------
 # Running them within a budget.
 

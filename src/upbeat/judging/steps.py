@@ -34,7 +34,19 @@ from upbeat.core.errors import InvalidInput, UpbeatError
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings
-from upbeat.judging.comparing import Change, Comparison, Progress, Trial, Trials, compare, with_models
+from upbeat.judging.comparing import FINER as FINER_SOLVERS
+from upbeat.judging.comparing import (
+    Change,
+    Comparison,
+    Progress,
+    Trial,
+    Trials,
+    compare,
+    finer,
+    units_inside,
+    unseen,
+    with_models,
+)
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, labelled
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear, convergence
@@ -477,7 +489,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            found = stability_of(changed, step=size, scan=False)
+            with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
+                found = stability_of(changed, step=size, scan=False)
         except UpbeatError as error:
             self.why = str(error)
             return unknown
@@ -498,7 +511,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            found = induced(changed, step=size)
+            with np.errstate(all="ignore"):
+                found = induced(changed, step=size)
         except UpbeatError:
             return None
         finally:
@@ -596,6 +610,21 @@ def _prime(number: int) -> int:
     return number
 
 
+def _coarse(scenario: Scenario, tolerance: float) -> bool:
+    """Whether solvers of units may make errors that count beside this tolerance, and that no other
+    communication step would show."""
+    for path, model in units_inside(scenario):
+        solver = solver_of(model)
+        if finer(model) is None:
+            continue
+        asked = getattr(solver, "rtol", None) if solver is not None else getattr(model, "accuracy", None)
+        if asked is not None and asked > tolerance / 100.0:
+            return True
+        if solver is not None and asked is None and (solver.step is not None or path not in scenario.units):
+            return True
+    return False
+
+
 class _Search:
     def __init__(self, made: Experiment, tolerance: float, seconds: float, progress: Progress | None) -> None:
         self.made, self.tolerance, self.seconds = made, tolerance, seconds
@@ -614,6 +643,8 @@ class _Search:
         self.first = math.ceil(math.log2(self.own * FEW / self.span) - 1e-9)
         self.natural: float | None = None
         self.masters: dict[Change, Master] = {}
+        self.solved = 0
+        """Work of a run with finer solvers."""
 
     # ------------------------------------------------------------ rungs
 
@@ -632,7 +663,7 @@ class _Search:
 
     @property
     def total(self) -> int:
-        return sum(run.work.total for run in self.runs)
+        return sum(run.work.total for run in self.runs) + self.solved
 
     def run(self, way: _Way, rung: int) -> _Made:
         known = self.known(way, rung)
@@ -955,6 +986,7 @@ class _Search:
                 best, error = found
                 best, error = self._kept(*self._cheapest(*self.challenged(*found)))
                 self._present(best)
+                best, error, why = self._with_solvers(best, error)
         except KeyboardInterrupt:  # between two runs: in one of them it ends that run
             if not self.runs:
                 raise
@@ -963,6 +995,8 @@ class _Search:
             self.undone.append("whatever else would have been tried: interrupted")
         reason = f"Undecided, because {why}." if best is None else self._reason(best, error)
         rows = self._rows(best, error)
+        if said := unseen(self.made.plan.scenario):
+            self.notes.append(said)
         if any(row.state == "failed" for row in rows):
             self.notes.append(
                 f"trials end where a solver needs more than {PATIENCE} steps in a communication step: longer "
@@ -1016,6 +1050,29 @@ class _Search:
         size = seen.size + self.reference_error
         good = size <= max(self.tolerance / 2, error.size)
         return (run, replace(seen, size=size)) if good else (best, error)
+
+    def _with_solvers(self, best: _Made, error: _Error) -> tuple[_Made | None, _Error, str]:
+        """The same with the errors of the units' own solvers, which shorter steps do not change; or nothing,
+        and why, if these are too large."""
+        if not _coarse(self.made.plan.scenario, self.tolerance):
+            return best, error, ""
+        change = replace(best.way.change(self.factor(best.rung)), solvers=True)
+        trial = self.trials.run(change)
+        if trial.trace is None or best.trace is None:
+            self.undone.append(f"errors of the units' own solvers: {trial.failure}")
+            return best, error, ""
+        self.solved += work_of(change.of(self.made), trial.trace).total
+        own = apart(best.trace, trial.trace)
+        size = own.size * FINER_SOLVERS / (FINER_SOLVERS - 1.0)
+        if error.size + size <= self.tolerance:
+            worst = error if error.size >= size else own
+            return best, replace(worst, size=error.size + size), ""
+        why = (
+            f"with steps of {best.step:.6g} the error of the coupling is about {error.size:.2g}, but that of "
+            f"the units' own solvers about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
+            "tolerances"
+        )
+        return None, error, why
 
     def _present(self, best: _Made | None) -> None:
         """What the experiment has now is tried, too, if there is work left for it."""

@@ -49,6 +49,7 @@ from upbeat.judging.comparing import (
     numbered,
     scale_of,
     units_inside,
+    unseen,
 )
 from upbeat.master.dataflow import knows_end
 from upbeat.master.held import too_quick, without_rate
@@ -538,7 +539,7 @@ class _Judge:
             self.notes.append(f"whether the run can be repeated is not known: {again.failure}")
             return None
         begun = time.monotonic()
-        self.spread = _spread(self.base, again.trace)
+        own = self.spread = _spread(self.base, again.trace)
         self.trials.kept = COMPARED * (time.monotonic() - begun)
         if self.given is not None:
             spread = _spread(self.given, self.base)
@@ -552,10 +553,11 @@ class _Judge:
             self.notes.append(f"the run in real time ({real.factor:g} ×) is judged without the clock")
         worst = max(self.spread, key=self.spread.__getitem__, default="")
         if worst and self.spread[worst] > 0.0:
-            self.notes.append(
-                f"the same run again gives something else: {worst} differs by "
-                f"{_percent(self.spread[worst])} of its range"
-            )
+            if self.spread is own:
+                self.notes.append(
+                    f"the same run again gives something else: {worst} differs by "
+                    f"{_percent(self.spread[worst])} of its range"
+                )
             return False
         return True
 
@@ -899,9 +901,11 @@ class _Judge:
             more = f", and {len(open_) - 1} more" if len(open_) > 1 else ""
             return "undecided", f"{open_[0].name}: {open_[0].reason}{more}"
         worst_relative = max((one.relative for one in signals.values()), default=0.0)
+        limit, about = _percent(self.tolerance), _percent(worst_relative)
+        if len(signals) == 1:
+            return "good", f"{next(iter(signals))} is within {limit} of its range, within about {about}"
         return "good", (
-            f"all {len(signals)} signals are within {_percent(self.tolerance)} of their range, the worst "
-            f"within about {_percent(worst_relative)}"
+            f"all {len(signals)} signals are within {limit} of their range, the worst within about {about}"
         )
 
     # ------------------------------------------------------------------------------------- events
@@ -1099,12 +1103,14 @@ class _Judge:
             slowest = f"the slowest motion changes by a factor {found.spectral_radius:.9g} per step"
             why = (why or f"{slowest}: as good as 1").rstrip(".")
             return StabilityTrust("undecided", f"undecided, because {why}", assumed=assumed)
+        radius = found.spectral_radius
+        factor = f"a factor {radius:.6g}" if abs(radius - 1.0) >= 1e-5 else f"a factor 1 {radius - 1.0:+.2g}"
         if usual is not None:
             steps = f"steps vary; those of {usual:.4g} s are {found.verdict}"
-            reason = f"undecided, because {steps} (a factor {found.spectral_radius:.6g} per step)"
+            reason = f"undecided, because {steps} ({factor} per step)"
             return StabilityTrust("undecided", reason, assumed=assumed)
         where = " near its start" if found.local else ""
-        reason = f"{found.verdict}{where}, motions change by a factor {found.spectral_radius:.6g} per step"
+        reason = f"{found.verdict}{where}, motions change by {factor} per step"
         return StabilityTrust(found.verdict, reason, found.margin, found.local, assumed)
 
     # ------------------------------------------------------------------------------------- inputs
@@ -1203,7 +1209,10 @@ class _Judge:
             share = taken.get(unit, 0.0) / total if total else 0.0
             facts = [f"{_percent(share)} of {what}"]
             if made:
-                facts.append(f"{made / steps:.3g} solver steps per communication step")
+                each_step = made / steps
+                facts.append(
+                    f"{each_step:.3g} solver step{'s' if each_step > 1 else ''} per communication step"
+                )
             if rejected > 0.2 * made and rejected > 10:
                 facts.append(f"{_percent(rejected / (made + rejected))} rejected")
             if made > STIFF * steps:
@@ -1221,11 +1230,8 @@ class _Judge:
                     ", ".join(facts),
                 )
             )
-        if self.boxes:
-            self.notes.append(
-                f"errors that {', '.join(self.boxes)} make inside themselves are not seen: nobody can change "
-                "them from here"
-            )
+        if said := unseen(self.scenario):
+            self.notes.append(said)
         return tuple(sorted(found, key=lambda one: -one.share))
 
 
