@@ -110,6 +110,46 @@ def test_what_there_is_no_time_for_is_said():
     assert any("not run" in text for text in found.undone)
 
 
+def test_errors_of_solvers_that_no_step_changes_count_too():
+    """x' = -x/2 in two units; Euler in steps of h makes (1 - h + h·u/x)^n of it, whatever the coupling."""
+    gate = up.Function(inputs=["x"], outputs={"u": "0.5*x"})
+
+    def decay(step):
+        tank = up.Ode({"x": "u - x"}, inputs=["u"], start={"x": 1.0}, solver=up.Euler(step=step))
+        scenario = up.Scenario({"tank": tank, "gate": gate}, {"tank.u": "gate.u", "gate.x": "tank.x"})
+        return up.experiment(scenario, step=0.1, until=6.0)
+
+    def true(trace):
+        return float(np.abs(trace["tank.x"] - np.exp(-trace.time / 2)).max() / (1.0 - math.exp(-3.0)))
+
+    coarse = up.recommend_step(decay(0.02), tolerance=1e-3)  # (1 - 0.01)^100 is 0.2 % off
+    assert coarse.best is None
+    assert "units' own solvers" in coarse.reason
+    fine = up.recommend_step(decay(0.002), tolerance=1e-3)
+    assert fine.best is not None
+    trace = fine.improved().run()
+    assert true(trace) <= fine.best.error <= 1e-3
+    assert fine.work > sum(row.work for row in fine.settings if row.state == "measured")
+
+
+def test_after_ctrl_c_what_is_known_is_said():
+    made, seen = oscillator(), []
+
+    def progress(text):
+        seen.append(text)
+        if len(set(seen)) > 2:
+            raise KeyboardInterrupt
+
+    found = up.recommend_step(made, tolerance=1e-4, progress=progress)
+    assert found.interrupted
+    assert found.best is None
+    assert "interrupted" in found.reason
+    assert any(row.state == "measured" for row in found.settings)
+    assert any("interrupted" in text for text in found.undone)
+    with pytest.raises(KeyboardInterrupt):
+        up.recommend_step(made, progress=lambda text: (_ for _ in ()).throw(KeyboardInterrupt))
+
+
 def test_black_boxes_without_rollback_are_not_corrected():
     class Lag:
         def __init__(self, name, start, parameters):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.judging.comparing import Trials
+from upbeat.judging.comparing import UNCHANGED, Change, Trial, Trials
 from upbeat.judging.trust import _horizon
 from upbeat.report.trust import describe
 
@@ -47,6 +49,17 @@ def test_solvers_have_their_own_part() -> None:
     assert found.relative == pytest.approx(true, rel=0.05)  # not three quarters of it
     assert found.solver == pytest.approx(found.error, rel=0.01)
     assert found.coupling < 1e-10
+
+
+def test_solvers_of_nested_units_are_seen_like_others() -> None:
+    coarse = up.Ode({"x": "-x"}, start={"x": 1.0}, solver=up.Euler(step=0.02))
+    inner = up.Scenario({"tank": coarse}, outputs={"x": "tank.x"})
+    nested = up.Nested(inner, up.Master(up.Fixed(0.2)), flatten=False)
+    found = up.trust(up.Scenario({"plant": nested}), step=0.2, until=2.0)
+    signal = found["plant.x"]
+    assert signal.error == pytest.approx(abs(0.98**50 - np.exp(-1.0)), rel=0.05)
+    assert signal.solver == pytest.approx(signal.error, rel=0.01)
+    assert not any("make inside themselves" in note for note in found.notes)
 
 
 def test_an_error_of_solvers_alone_is_judged_without_an_order() -> None:
@@ -211,6 +224,84 @@ def test_a_run_changed_by_hand_cannot_be_repeated() -> None:
     with pytest.raises(up.InvalidInput, match="upbeat trust FILE"):
         up.Trace.from_arrays([0.0, 1.0], {"y": [0.0, 1.0]}).trust()
     assert up.simulate(push, step=0.1, until=1.0).trust().verdict == "good"
+
+
+def test_what_should_not_change_is_judged_by_its_size_and_what_should_be_zero_not_at_all() -> None:
+    """The energy of an oscillator has no range but its error, and with half the step a quarter of that."""
+    scenario = up.Scenario(
+        {
+            "mass": up.Ode({"x": "v", "v": "F"}, inputs=["F"], start={"x": 1.0}),
+            "spring": up.Function(inputs=["x"], outputs={"F": "-25*x"}),
+            "meter": up.Function(
+                inputs=["x", "v"],
+                locals={"energy": "0.5*v*v + 12.5*x*x"},
+                outputs={"E": "energy", "lost": "12.5 - energy"},
+            ),
+        },
+        {"mass.F": "spring.F", "spring.x": "mass.x", "meter.x": "mass.x", "meter.v": "mass.v"},
+    )
+    found = up.trust(scenario, step=0.002, until=10.0, inputs="linear")
+    assert found.trace is not None
+    true = np.abs(found.trace["meter.E"] - 12.5).max()
+    assert found["meter.E"].verdict == "good"
+    assert found["meter.E"].error == pytest.approx(true, rel=0.05)
+    assert found["meter.E"].scale == pytest.approx(12.5, rel=1e-3)
+    assert found["meter.lost"].verdict == "undecided"
+    assert "zero but for errors" in found["meter.lost"].reason
+    exact = up.Ode({"a": "-a", "b": "a"}, start={"a": 3.0, "b": 2.0})  # the sum moves by rounding only
+    total = up.Function(inputs=["a", "b"], outputs={"sum": "a + b"})
+    sums = up.Scenario({"tanks": exact, "total": total}, {"total.a": "tanks.a", "total.b": "tanks.b"})
+    assert up.trust(sums, step=0.001, until=2.0)["total.sum"].verdict == "good"
+
+
+def test_nothing_is_good_without_steps_that_fall_in_with_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pulse in every eighth of a step looks the same with H, H/2, H/4 and H/8."""
+    cost = Trials.cost
+    monkeypatch.setattr(Trials, "cost", lambda self, by: np.inf if 0.3 < by.step < 0.4 else cost(self, by))
+    found = up.trust(DECAY, step=0.004, until=2.0)
+    signal = found["tank.x"]
+    assert signal.relative < 0.005  # which is good with them
+    assert signal.verdict == "undecided"
+    assert "keeps time with the steps" in signal.reason
+
+
+def test_inputs_of_another_order_have_to_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Trials.run
+
+    def other(self: Trials, change: Change = UNCHANGED) -> Trial:
+        coarse = replace(change, step=50.0) if change.inputs is not None else change
+        return replace(run(self, coarse), change=change)
+
+    monkeypatch.setattr(Trials, "run", other)  # as if they gave what they give with steps of 0.2: 5 % off
+    signal = up.trust(DECAY, step=0.004, until=2.0)["tank.x"]
+    assert signal.verdict == "undecided"
+    assert "Linear(), finer solvers differs by" in signal.reason
+
+
+def test_steps_longer_than_the_run_are_compared_with_parts_of_the_run() -> None:
+    found = up.trust(DECAY, step=100.0, until=0.1)["tank.x"]
+    assert found.error == pytest.approx(np.exp(-0.2) - 0.8, rel=0.05)
+    assert found.order == pytest.approx(1.0, abs=0.15)
+
+
+def test_after_ctrl_c_what_is_known_is_said() -> None:
+    def until(change: str) -> Callable[[str], None]:
+        def progress(text: str) -> None:
+            if text.startswith(change):
+                raise KeyboardInterrupt
+
+        return progress
+
+    found = up.trust(DECAY, step=0.1, until=2.0, progress=until("steps / 8"))
+    signal = found["tank.x"]
+    k = np.arange(21)
+    assert signal.error == pytest.approx(np.abs(0.8**k - np.exp(-0.2 * k)).max(), rel=0.05)
+    assert signal.verdict == "not good"
+    assert found.interrupted
+    assert found.runs[-1].failure == "not run: interrupted"
+    assert not up.trust(DECAY, step=0.02, until=2.0).interrupted
+    with pytest.raises(KeyboardInterrupt):
+        up.trust(DECAY, step=0.02, until=2.0, progress=until("as it is"))
 
 
 def test_a_budget_is_kept_and_told() -> None:

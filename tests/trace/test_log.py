@@ -50,6 +50,15 @@ def test_another_reason_size_block_or_gap_starts_a_new_run() -> None:
     assert log.reasons() == {"grid": 3, "event 'bang' is near": 3}
 
 
+def test_when_steps_ended_for_reasons_of_some_kind() -> None:
+    log = StepLog()
+    for i, reason in enumerate([Reason("grid"), Reason("event", "a"), Reason("event", "b")] * 2):
+        log.append(i, i + 1.0, reason)
+    assert log.ends({"event"}).tolist() == [2.0, 3.0, 5.0, 6.0]
+    assert log.ends({"event", "grid"}).tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert log.ends({"other"}).tolist() == StepLog().ends({"event"}).tolist() == []
+
+
 def test_grids_from_the_native_engine_join() -> None:
     log = StepLog()
     log.extend_grid(0.0, 50.0, 500, "grid")

@@ -58,6 +58,10 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report 
             steps=varied or None,
             title=made.scenario.name or None,
         )
+    if not quiet:
+        from upbeat.report.summary import summary
+
+        say(summary(trace))
     tolerance = getattr(options, "trust", None)
     judged = None
     if tolerance is not None:
@@ -68,9 +72,6 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report 
         data = as_data(made, trace) | {"plot": options.plot and str(options.plot)}
         say(json.dumps(data if judged is None else data | {"trust": judged.as_json()}))
     elif not options.quiet:
-        from upbeat.report.summary import summary
-
-        say(summary(trace))
         if judged is not None:
             from upbeat.report.trust import describe
 
@@ -81,6 +82,8 @@ def finish(made: Experiment, options: argparse.Namespace, run: Callable[[Report 
         if path is not None and not quiet:
             say(f"{what}: {path}")
     _offer(made, options.json)
+    if judged is not None and judged.interrupted:
+        return Exit.INTERRUPTED
     return Exit.OK if trace.outcome.ok else Exit.FAILED
 
 

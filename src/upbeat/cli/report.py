@@ -103,7 +103,8 @@ def call(options: argparse.Namespace) -> Exit:
     elif not options.quiet:
         for out in outs:
             say(f"report: {out}")
-    return code
+    ended = (found.interrupted for found in (trust, advice) if found is not None)
+    return Exit.INTERRUPTED if any(ended) and code is Exit.OK else code
 
 
 def _ran(options: argparse.Namespace) -> tuple[Trace, Experiment | None, Exit]:

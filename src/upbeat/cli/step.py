@@ -72,7 +72,7 @@ def call(options: argparse.Namespace) -> Exit:
     if options.json:
         more = {"plot": options.plot and str(options.plot), "applied": bool(changed), "changes": changed}
         say(json.dumps({"ok": True, **found.data(), **more}))
-        return Exit.OK
+        return Exit.INTERRUPTED if found.interrupted else Exit.OK
     say(found.reason if options.quiet else describe_steps_found(found))
     if options.plot is not None and not options.quiet:
         say(f"\npicture: {options.plot}")
@@ -81,7 +81,7 @@ def call(options: argparse.Namespace) -> Exit:
             say("\n".join(["", f"Changed in {options.file}:", *(f"  {line}" for line in changed)]))
         else:
             say(f"\n{options.file} stays as it is.")
-    return Exit.OK
+    return Exit.INTERRUPTED if found.interrupted else Exit.OK
 
 
 # ----------------------------------------------------------------------------------------------------

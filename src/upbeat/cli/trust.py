@@ -56,7 +56,7 @@ def call(options: argparse.Namespace) -> Exit:
     quiet = options.quiet or options.json
     found = judged(made, quiet, tolerance=options.asked, seconds=options.seconds, bonds=_bonds(options.bond))
     say(json.dumps({"ok": True, **found.as_json()}) if options.json else describe(found))
-    return Exit.OK
+    return Exit.INTERRUPTED if found.interrupted else Exit.OK
 
 
 def judged(given: Experiment | Trace, quiet: bool, **settings: object) -> Trust:

@@ -40,7 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import MasterError, RunError, UpbeatError, suggest
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import LANDED
@@ -50,8 +50,10 @@ from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
 from upbeat.master.paces.pace import scaled
+from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.trace import Trace, UnknownSignal
+from upbeat.units.equations.ode import equations_of
 from upbeat.units.process import bare, placed_like
 from upbeat.units.solving.solvers import solver_of
 
@@ -198,6 +200,40 @@ def finer(model: Model) -> Model | None:
     return replace(model, solver=made)  # type: ignore[type-var]
 
 
+def units_inside(scenario: Scenario) -> Iterator[tuple[str, Model]]:
+    """The units of a scenario and of those nested in it, by their paths, without processes around them."""
+    for unit, model in scenario.units.items():
+        if unit in scenario.added_units:
+            continue
+        own, path = bare(model), path_of(scenario, unit)
+        if isinstance(own, Nested):
+            for inner, each in units_inside(own.scenario):
+                yield f"{path}.{inner}", each
+        else:
+            yield path, own
+
+
+def black_boxes(scenario: Scenario) -> list[str]:
+    """Units that solve something inside which nobody can look into or change."""
+    return [
+        path
+        for path, model in units_inside(scenario)
+        if equations_of(model) is None
+        and finer(model) is None
+        and Ability.NEXT_EVENT not in model.abilities
+        and getattr(model, "sample_time", None) is None
+        and not hasattr(model, "function")
+    ]
+
+
+def unseen(scenario: Scenario) -> str:
+    """What is to be said about errors inside black boxes; nothing, if there are none."""
+    if not (boxes := black_boxes(scenario)):
+        return ""
+    names = ", ".join(boxes)
+    return f"errors that {names} make inside themselves are not seen: nobody can change them from here"
+
+
 # ----------------------------------------------------------------------------------------------------
 # Running them within a budget.
 
@@ -257,7 +293,8 @@ class Trials:
     """Runs of changed experiments, each once, as long as the budget in `seconds` (on the wall) lasts.
 
     The first run, the experiment as it is, is made whatever it costs. Before each other one its time is
-    estimated from those there are; if that is more than what is left, it is not begun.
+    estimated from those there are; if that is more than what is left, it is not begun. Ctrl-C in the first
+    run ends everything, and in a later one these runs.
     """
 
     def __init__(
@@ -268,6 +305,10 @@ class Trials:
         self._progress = progress or (lambda text: None)
         self._begun = time.monotonic()
         self.made: list[Trial] = []
+        self.kept = 0.0
+        """Seconds of the budget that are kept for what follows the runs."""
+        self.interrupted = False
+        """Whether Ctrl-C has ended a run: it counts as the end of the budget, and what there is as found."""
 
     @property
     def spent(self) -> float:
@@ -275,7 +316,7 @@ class Trials:
 
     @property
     def left(self) -> float:
-        return max(self.seconds - self.spent, 0.0)
+        return 0.0 if self.interrupted else max(self.seconds - self.kept - self.spent, 0.0)
 
     def run(self, change: Change = UNCHANGED) -> Trial:
         """The trial of a change: made now, unless it was before."""
@@ -316,6 +357,8 @@ class Trials:
 
     def _run(self, change: Change) -> Trial:
         expected = self.cost(change)
+        if self.interrupted:
+            return Trial(change, None, 0.0, "not run: interrupted", skipped=True)
         if self.made and expected > self.left:
             return Trial(
                 change, None, 0.0,
@@ -332,16 +375,21 @@ class Trials:
             if not first and self.left <= 0.0:
                 raise _OutOfTime
 
-        def failed(error: Exception, why: str) -> Trial:
+        def failed(error: BaseException, why: str) -> Trial:
             partial = getattr(error, "trace", None)
             return Trial(change, None, time.monotonic() - begun, why, partial)
 
-        self._progress(f"{change} (run {len(self.made) + 1}, {self.spent:.0f} s)")
         try:
+            self._progress(f"{change} (run {len(self.made) + 1}, {self.spent:.0f} s)")
             with nullcontext() if first else quietly():
                 trace = change.of(self.experiment).run(report)
         except _OutOfTime as error:
             return failed(error, f"ended: the budget of {self.seconds:.3g} s was used up")
+        except KeyboardInterrupt as error:
+            if first:
+                raise
+            self.interrupted = True
+            return failed(error, "interrupted")
         except RunError as error:
             return failed(error, f"the run failed: {error}")
         except UpbeatError as error:
@@ -463,9 +511,9 @@ def jumps(trace: Trace, name: str) -> Numbers:
         return changed
     moved = np.abs(np.diff(values))
     width = np.diff(when)
-    scale = np.ptp(values)
-    if not scale > 0 or not np.isfinite(scale):
+    if not np.ptp(values) > 0 or not np.isfinite(values).all():
         return np.zeros(0)
+    scale = scale_of(values)  # which is more than the range where a constant moves by rounding
     twice = (width <= 0) & (moved > 0)
     positive = np.where(width > 0, width, np.inf)
     rate = np.where(width > 0, moved / positive, 0.0)
@@ -487,8 +535,7 @@ def doubled(trace: Trace, name: str) -> Numbers:
 def landings(trace: Trace) -> Numbers:
     """When steps ended for an event that is not in the log, as those that equations keep to themselves: there
     is one row of that time, with the values before the event or after it."""
-    times = np.array([run.last for run in trace.steps if run.why.kind in LANDED])
-    return np.setdiff1d(times, trace.events.times())
+    return np.setdiff1d(trace.steps.ends(LANDED), trace.events.times())
 
 
 # ----------------------------------------------------------------------------------------------------

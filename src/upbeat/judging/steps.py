@@ -35,7 +35,19 @@ from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import some_apart
 from upbeat.engine.settings import Settings
-from upbeat.judging.comparing import Change, Comparison, Progress, Trial, Trials, compare, with_models
+from upbeat.judging.comparing import FINER as FINER_SOLVERS
+from upbeat.judging.comparing import (
+    Change,
+    Comparison,
+    Progress,
+    Trial,
+    Trials,
+    compare,
+    finer,
+    units_inside,
+    unseen,
+    with_models,
+)
 from upbeat.master.couplings.coupling import Coupling, GaussSeidel, Jacobi, labelled
 from upbeat.master.couplings.iterated import Iterated
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear, convergence
@@ -199,6 +211,8 @@ class StepAdvice(Displayed):
     seconds: float
     undone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
+    """Whether Ctrl-C ended the trials before all were made."""
     experiment: Experiment | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -257,6 +271,7 @@ class StepAdvice(Displayed):
             "seconds": round(self.seconds, 3),
             "undone": list(self.undone),
             "notes": list(self.notes),
+            "interrupted": self.interrupted,
         }
 
     def __str__(self) -> str:
@@ -281,7 +296,8 @@ def recommend_step(
     The error is that of the worst recorded signal at the worst time, relative to the range of the signal; an
     event may be late by that part of the run, and none may be missing or too many. It is estimated from trial
     runs, which take so many `seconds` at most; of what they leave out, `undone` tells. `step` is where the
-    ladder of steps is put: that of the pace, unless given.
+    ladder of steps is put: that of the pace, unless given. Ctrl-C in the first trial raises `Interrupted`;
+    later it ends the trials, and what is known by then is said.
     """
     asked = _checked(tolerance, "tolerance", 1e-12, 1.0)
     budget = _checked(seconds, "seconds", 0.0, math.inf)
@@ -479,7 +495,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            found = stability_of(changed, step=size, scan=False)
+            with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
+                found = stability_of(changed, step=size, scan=False)
         except UpbeatError as error:
             self.why = str(error)
             return unknown
@@ -502,7 +519,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            found = induced(changed, step=size)
+            with np.errstate(all="ignore"):
+                found = induced(changed, step=size)
         except UpbeatError:
             return None
         finally:
@@ -600,6 +618,21 @@ def _prime(number: int) -> int:
     return number
 
 
+def _coarse(scenario: Scenario, tolerance: float) -> bool:
+    """Whether solvers of units may make errors that count beside this tolerance, and that no other
+    communication step would show."""
+    for path, model in units_inside(scenario):
+        solver = solver_of(model)
+        if finer(model) is None:
+            continue
+        asked = getattr(solver, "rtol", None) if solver is not None else getattr(model, "accuracy", None)
+        if asked is not None and asked > tolerance / 100.0:
+            return True
+        if solver is not None and asked is None and (solver.step is not None or path not in scenario.units):
+            return True
+    return False
+
+
 class _Search:
     def __init__(self, made: Experiment, tolerance: float, seconds: float, progress: Progress | None) -> None:
         self.made, self.tolerance, self.seconds = made, tolerance, seconds
@@ -618,6 +651,8 @@ class _Search:
         self.first = math.ceil(math.log2(self.own * FEW / self.span) - 1e-9)
         self.natural: float | None = None
         self.masters: dict[Change, Master] = {}
+        self.solved = 0
+        """Work of a run with finer solvers."""
 
     # ------------------------------------------------------------ rungs
 
@@ -636,7 +671,7 @@ class _Search:
 
     @property
     def total(self) -> int:
-        return sum(run.work.total for run in self.runs)
+        return sum(run.work.total for run in self.runs) + self.solved
 
     def run(self, way: _Way, rung: int) -> _Made:
         known = self.known(way, rung)
@@ -666,7 +701,7 @@ class _Search:
             work = work_of(change.of(self.made), trace)
         made = _Made(way, rung, self.own * factor, trial, work, check)
         self.runs.append(made)
-        if trial.skipped:
+        if trial.skipped and not self.trials.interrupted:
             self.undone.append(f"{', '.join(way.words)} with steps of {made.step:.6g}: {trial.failure}")
         return made
 
@@ -761,7 +796,7 @@ class _Search:
         while rung <= RUNGS:
             now = self.run(way, rung)
             if now.trace is None:
-                if now.trial.skipped:
+                if now.trial.skipped or self.trials.interrupted:
                     return self._unfinished(why)
                 why, before, rung = now.trial.failure, None, rung + 1
                 continue
@@ -807,7 +842,8 @@ class _Search:
                     break
                 now, run = run, self.run(way, rung)
                 if run.trace is None:
-                    return self._unfinished(why) if run.trial.skipped else run.trial.failure
+                    ended = run.trial.skipped or self.trials.interrupted
+                    return self._unfinished(why) if ended else run.trial.failure
         return f"even with steps of {self.step(RUNGS):.3g}, and {why}"
 
     def _told(self, run: _Made, error: _Error) -> str:
@@ -817,7 +853,8 @@ class _Search:
         return f"with steps of {run.step:.6g} the error of {what} is about {error.size:.2g}"
 
     def _unfinished(self, why: str) -> str:
-        return f"the budget of {self.seconds:g} s was used up; {why}"
+        ended = "interrupted" if self.trials.interrupted else f"the budget of {self.seconds:g} s was used up"
+        return f"{ended}; {why}"
 
     def _further(self, error: float, order: float) -> int:
         """By how many rungs to go on from an error that is too large."""
@@ -942,23 +979,32 @@ class _Search:
 
     def advice(self) -> StepAdvice:
         begun = time.monotonic()
-        lead = self.lead(self.begin())
         best: _Made | None = None
         error = _Error(math.inf)
-        if lead is None:
-            reason = "Undecided, because every setting of the table is proven to be unstable."
-        else:
-            found = self.descend(*lead)
-            if isinstance(found, str):
-                reason = (
-                    "Undecided, because nothing that was tried is known to have an error of "
-                    f"{self.tolerance:g} or less: {found}."
+        why = "it was interrupted before anything was known"
+        try:
+            lead = self.lead(self.begin())
+            if lead is None:
+                why = "every setting of the table is proven to be unstable"
+            elif isinstance(found := self.descend(*lead), str):
+                why = (
+                    f"nothing that was tried is known to have an error of {self.tolerance:g} or less: {found}"
                 )
             else:
+                best, error = found
                 best, error = self._kept(*self._cheapest(*self.challenged(*found)))
                 self._present(best)
-                reason = self._reason(best, error)
+                best, error, why = self._with_solvers(best, error)
+        except KeyboardInterrupt:  # between two runs: in one of them it ends that run
+            if not self.runs:
+                raise
+            self.trials.interrupted = True
+        if self.trials.interrupted:
+            self.undone.append("whatever else would have been tried: interrupted")
+        reason = f"Undecided, because {why}." if best is None else self._reason(best, error)
         rows = self._rows(best, error)
+        if said := unseen(self.made.plan.scenario):
+            self.notes.append(said)
         if any(row.state == "failed" for row in rows):
             self.notes.append(
                 f"trials end where a solver needs more than {PATIENCE} steps in a communication step: longer "
@@ -977,6 +1023,7 @@ class _Search:
             time.monotonic() - begun,
             tuple(dict.fromkeys(self.undone)),
             tuple(self.notes),
+            self.trials.interrupted,
             self.made,
         )
 
@@ -1011,6 +1058,29 @@ class _Search:
         size = seen.size + self.reference_error
         good = size <= max(self.tolerance / 2, error.size)
         return (run, replace(seen, size=size)) if good else (best, error)
+
+    def _with_solvers(self, best: _Made, error: _Error) -> tuple[_Made | None, _Error, str]:
+        """The same with the errors of the units' own solvers, which shorter steps do not change; or nothing,
+        and why, if these are too large."""
+        if not _coarse(self.made.plan.scenario, self.tolerance):
+            return best, error, ""
+        change = replace(best.way.change(self.factor(best.rung)), solvers=True)
+        trial = self.trials.run(change)
+        if trial.trace is None or best.trace is None:
+            self.undone.append(f"errors of the units' own solvers: {trial.failure}")
+            return best, error, ""
+        self.solved += work_of(change.of(self.made), trial.trace).total
+        own = apart(best.trace, trial.trace)
+        size = own.size * FINER_SOLVERS / (FINER_SOLVERS - 1.0)
+        if error.size + size <= self.tolerance:
+            worst = error if error.size >= size else own
+            return best, replace(worst, size=error.size + size), ""
+        why = (
+            f"with steps of {best.step:.6g} the error of the coupling is about {error.size:.2g}, but that of "
+            f"the units' own solvers about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
+            "tolerances"
+        )
+        return None, error, why
 
     def _present(self, best: _Made | None) -> None:
         """What the experiment has now is tried, too, if there is work left for it."""

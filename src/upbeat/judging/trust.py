@@ -17,6 +17,7 @@ solvers), and none is needed.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,7 +26,6 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from upbeat.core.abilities import Ability
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, RunError, UpbeatError, check_type, suggest
 from upbeat.core.ports import Kind
@@ -41,12 +41,15 @@ from upbeat.judging.comparing import (
     Progress,
     Trial,
     Trials,
+    black_boxes,
     compare,
     finer,
     jumps,
     match,
     numbered,
     scale_of,
+    units_inside,
+    unseen,
 )
 from upbeat.master.dataflow import knows_end
 from upbeat.master.held import too_quick, without_rate
@@ -65,8 +68,6 @@ from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.properties import closed_properties
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.trace import Trace
-from upbeat.units.equations.ode import equations_of
-from upbeat.units.process import bare
 from upbeat.units.solving.solvers import solver_of
 
 Word = Literal["good", "not good", "undecided"]
@@ -303,6 +304,8 @@ class Trust(Displayed):
     """Of a chaotic system: errors at single times mean nothing beyond this time."""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    interrupted: bool = False
+    """Whether Ctrl-C ended the runs before all were made."""
     trace: Trace | None = field(default=None, repr=False, compare=False)
     """The run that is judged."""
 
@@ -329,6 +332,7 @@ class Trust(Displayed):
             "horizon": self.horizon,
             "notes": list(self.notes),
             "seconds": self.seconds,
+            "interrupted": self.interrupted,
         }
 
 
@@ -359,7 +363,8 @@ def trust(
     `tolerance` is the error that is asked for, relative to the range of each signal. All runs together may
     take about `seconds` (the first one is made whatever it takes); what they do not come to is said. `bonds`
     are power bonds besides those that units of measure show, as pairs of outputs. `progress` is called with
-    texts that say how far it is.
+    texts that say how far it is. Ctrl-C in the first run raises `Interrupted`; later it ends the runs, and
+    what is known by then is said.
     """
     if isinstance(tolerance, bool) or not isinstance(tolerance, (int, float)) or not 0.0 < tolerance < 1e300:
         raise InvalidInput(f"tolerance is a positive part of the range, such as 0.01, not {tolerance!r}")
@@ -405,6 +410,8 @@ SURE: dict[Confidence, float] = {"high": 1.2, "fair": 2.0, "low": 4.0}
 """By what factor an estimate may be off."""
 
 
+COMPARED = 8
+"""All levels and checks are compared with the run in about so many times the time that one takes."""
 PROFILE = 0.1
 """Seconds in which it is measured which unit takes the time."""
 STIFF = 100
@@ -447,21 +454,19 @@ class _Judge:
         """Which of the levels has the steps of the run itself."""
         self.unlooked = ""
         """Why nothing is known about solvers; empty if something is."""
+        self.unchecked = ""
+        """Why there is no run with odd steps."""
         self.discrete = default_pace(self.scenario) is not None
         """Whether all units go from event to event, so that there are no steps to be wrong."""
-        self.tunable = {
-            path_of(self.scenario, unit)
-            for unit, model in self.scenario.units.items()
-            if finer(bare(model)) is not None
-        }
+        self.tunable = {path for path, model in units_inside(self.scenario) if finer(model) is not None}
 
     @cached_property
     def unrefined(self) -> float:
         """What finer solvers still have of the error that they show, relative to that: a third for Euler."""
         found = 0.0
-        for model in self.scenario.units.values():
-            solver = solver_of(bare(model))
-            if finer(bare(model)) is not None and hasattr(solver, "steps"):  # others leave next to nothing
+        for _, model in units_inside(self.scenario):
+            solver = solver_of(model)
+            if finer(model) is not None and hasattr(solver, "steps"):  # others leave next to nothing
                 left = float(FINER) ** -solver.tableau.order
                 found = max(found, left / (1.0 - left))
         return found if self.tunable else 0.0
@@ -469,16 +474,7 @@ class _Judge:
     @cached_property
     def boxes(self) -> list[str]:
         """Units that solve something inside which nobody can look into."""
-        return [
-            path_of(self.scenario, unit)
-            for unit, model in self.scenario.units.items()
-            if unit not in self.scenario.added_units
-            and equations_of(bare(model)) is None
-            and finer(bare(model)) is None
-            and Ability.NEXT_EVENT not in model.abilities
-            and getattr(bare(model), "sample_time", None) is None
-            and not hasattr(bare(model), "function")
-        ]
+        return black_boxes(self.scenario)
 
     def judged(self) -> Trust:
         base = self.trials.run()
@@ -492,6 +488,7 @@ class _Judge:
         repeats = self.repeats = self.repeats if quick else self._repeats()
         aligned = Aligned(self.base, [trial.trace for trial in (*levels, *checks) if trial.trace is not None])
         self.aligned, self.count = aligned, len(levels)
+        self.places = {trial.change: len(levels) + k for k, trial in enumerate(checks)}
         self.steps = [trial.step for trial in levels]
         blocked = self._blocked(repeats)
         signals = {name: self._signal(name, blocked) for name in self.names}
@@ -522,6 +519,7 @@ class _Judge:
             min(horizons, default=None),
             tuple(dict.fromkeys(self.notes)),
             self.trials.spent,
+            self.trials.interrupted,
             self.given or self.base,
         )
 
@@ -540,7 +538,9 @@ class _Judge:
         if again.trace is None:
             self.notes.append(f"whether the run can be repeated is not known: {again.failure}")
             return None
-        self.spread = _spread(self.base, again.trace)
+        begun = time.monotonic()
+        own = self.spread = _spread(self.base, again.trace)
+        self.trials.kept = COMPARED * (time.monotonic() - begun)
         if self.given is not None:
             spread = _spread(self.given, self.base)
             if any(value > 0.0 for value in spread.values()) and not any(self.spread.values()):
@@ -553,10 +553,11 @@ class _Judge:
             self.notes.append(f"the run in real time ({real.factor:g} ×) is judged without the clock")
         worst = max(self.spread, key=self.spread.__getitem__, default="")
         if worst and self.spread[worst] > 0.0:
-            self.notes.append(
-                f"the same run again gives something else: {worst} differs by "
-                f"{_percent(self.spread[worst])} of its range"
-            )
+            if self.spread is own:
+                self.notes.append(
+                    f"the same run again gives something else: {worst} differs by "
+                    f"{_percent(self.spread[worst])} of its range"
+                )
             return False
         return True
 
@@ -565,8 +566,11 @@ class _Judge:
         if that is short, plain ones with longer steps as well."""
         solvers = bool(self.tunable)
         found: list[Trial] = []
+        usual, span = nominal_step(self.made.master.pace), self.made.span
+        whole = span.stop - span.start
+        first = whole / usual if whole < usual < math.inf else 1.0  # a longer step is cut short anyway
         for k in range(LEVELS):
-            change = Change(step=0.5**k, solvers=solvers)
+            change = Change(step=first * 0.5**k, solvers=solvers)
             trial = self.trials.run(change)
             if trial.trace is None and solvers and k == 0:
                 self.notes.append(f"{change}: {trial.failure.rstrip('.')}")
@@ -593,6 +597,8 @@ class _Judge:
                     )
                 break
             found.append(trial)
+            if len(found) == LEVELS - 1 and not self.discrete:
+                self.trials.run(self._odd)  # nothing is good without it, and the next level costs three of it
         if len(found) == 2 and self.trials.made[-1].skipped and not self.discrete:
             longer = self.trials.run(Change(step=2.0, solvers=solvers))
             if longer.trace is not None:
@@ -602,23 +608,29 @@ class _Judge:
 
     def _checks(self) -> list[Trial]:
         """Runs that have to come out where the levels say: odd steps, and inputs of another order."""
-        solvers = bool(self.tunable)
-        changes = [Change(step=ODD, solvers=solvers)]
-        if self.connected:
-            changes.append(Change(step=0.25, inputs=self._other_inputs(), solvers=solvers))
+        changes = [self._odd, *([self._other] if self.connected else [])]
         found = []
         for change in changes:
             trial = self.trials.run(change)
             if trial.trace is None:
                 self.notes.append(f"{change}: {trial.failure}")
+                if change == self._odd:
+                    self.unchecked = trial.failure.rstrip(".")
             else:
                 found.append(trial)
         return found
 
-    def _other_inputs(self) -> Approximation:
-        """Of a higher order than those of the master, as far as that is sensible."""
-        order = convergence(self.asked.plan.master.approximated)
-        return Linear() if order == 1 else Polynomial(2) if order == 2 else Linear()
+    @property
+    def _odd(self) -> Change:
+        """Steps that fall in with none of the others."""
+        return Change(step=ODD, solvers=bool(self.tunable))
+
+    @property
+    def _other(self) -> Change:
+        """Inputs of another order than those of the master, a higher one as far as that is sensible."""
+        own = self.asked.plan.master.approximated
+        other = Linear() if convergence(own) == 1 else Polynomial(3 if own == Polynomial(2) else 2)
+        return Change(step=0.25, inputs=other, solvers=bool(self.tunable))
 
     def _blocked(self, repeats: bool | None) -> str:
         """Why nothing can be said of any signal, whatever came out; empty if something can."""
@@ -651,13 +663,13 @@ class _Judge:
             blurs.append(blur)
             if which < self.count:
                 good &= aligned.valid(name, which)
-        levels, checks = values[: self.count], values[self.count :]
+        levels = values[: self.count]
+        checks = {change: values[place] for change, place in self.places.items()}
         finite = np.all([np.isfinite(v) for v in (own, *levels)], axis=0)
         good &= finite
         if not good.any() or len(levels) < 2:
             return SignalTrust(name, "undecided", blocked or "no two runs can be compared", column.unit)
         finest = levels[-1]
-        scale = scale_of(finest[good])
         unsharp = max((float(b[good].max()) for b in blurs[: self.count]), default=0.0)
         noise = 64 * float(np.finfo(float).eps) * float(np.abs(finest[good]).max()) + unsharp
         with np.errstate(over="ignore", invalid="ignore"):
@@ -673,6 +685,8 @@ class _Judge:
         if settled:
             consistent, why = True, ""
         order = orders[-1] if consistent and orders else None
+        constant = _constant(levels[-2][good], finest[good], self.steps, order) if consistent else None
+        scale = scale_of(finest[good]) if constant is None else constant or 1.0
         part = 0.0 if settled else _left_over(order, self.steps[self.home :])
         with np.errstate(over="ignore", invalid="ignore"):  # both parts with their signs
             error = np.abs((own - home) * (1.0 + self.unrefined) + (home - finest) / (1.0 - part))
@@ -689,7 +703,9 @@ class _Judge:
             float(solver[good].max()) * (1.0 + self.unrefined) if self.tunable else math.nan,
             order, tuple(orders), confidence, horizon, aligned.time, band,
         )  # fmt: skip
-        verdict, reason = self._verdict(known, blocked, why, sizes, checks, finest, good)
+        verdict, reason = self._verdict(known, blocked, why, sizes, checks, finest, good, constant)
+        if verdict == "good" and (reservation := self._reservation(known, own, checks, good)):
+            verdict, reason = "undecided", f"{reason}, but {reservation}"
         return replace(
             known,
             verdict=verdict,
@@ -711,26 +727,31 @@ class _Judge:
         blocked: str,
         why: str,
         sizes: Sequence[float],
-        checks: Sequence[Numbers],
+        checks: Mapping[Change, Numbers],
         finest: Numbers,
         good: Mask,
+        constant: float | None,
     ) -> tuple[Word, str]:
         tolerance, relative = self.tolerance, of.relative
-        text = f"error about {_percent(relative)} of its range"
+        whole = "range" if constant is None else "size"
+        text = f"error about {_percent(relative)} of its {whole}"
         if (spread := getattr(self, "spread", {}).get(of.name, 0.0)) > NOTHING * tolerance:
             return "undecided", f"it cannot be repeated: the same run again differs by {_percent(spread)}"
         if blocked:
             return "undecided", blocked
+        if constant == 0.0 and of.error > 0.0:
+            return "undecided", (
+                f"it is zero but for errors of up to {of.error:.2g}, which fall with the step: there is no "
+                "range to compare them with"
+            )
         if self.discrete and of.error == 0.0:
             return "good", "all runs agree: units go from event to event, and there are no steps to be wrong"
-        odd = (
-            float(np.abs(checks[0] - finest)[self._seen(of.name, checks[0], good)].max(initial=0.0))
-            if (checks)
-            else math.inf
-        )
-        largest = max(of.error, odd)
+        odd = self._off(of.name, self._odd, checks, finest, good)
+        largest = of.error if odd is None else max(of.error, odd)
         if largest <= NOTHING * tolerance * of.scale:
-            return self._good(of.name, f"all runs agree to {_percent(largest / of.scale)} of its range", good)
+            return self._good(
+                of.name, f"all runs agree to {_percent(largest / of.scale)} of its {whole}", good
+            )
         if of.horizon is not None and relative > tolerance:
             return "not good", (
                 f"chaotic: beyond t = {of.horizon:.4g} an error at single times makes no sense; {text}"
@@ -742,7 +763,7 @@ class _Judge:
             if relative > 2 * tolerance and settled and relative > 4 * sizes[-1] / of.scale:
                 return "not good", f"{text} ({why})"
             odd_one = self._contradiction(of, checks, finest, good)
-            return "undecided", odd_one or f"{why}; the runs differ by {_percent(relative)} of its range"
+            return "undecided", odd_one or f"{why}; the runs differ by {_percent(relative)} of its {whole}"
         if contradiction := self._contradiction(of, checks, finest, good):
             return "undecided", contradiction
         factor = SURE[of.confidence]
@@ -767,8 +788,6 @@ class _Judge:
                 f"{text}, but at {_percent(1.0 - float(compared.mean()))} of its rows nothing can be "
                 "compared: it jumps all the time, nobody knows when within a step"
             )
-        if self.unlooked:
-            return "undecided", f"{text}, but {self.unlooked}"
         inside = f" (apart from errors inside {', '.join(self.boxes)})" if self.boxes else ""
         return "good", text + inside
 
@@ -779,14 +798,16 @@ class _Judge:
         reason = f"chaotic: beyond t = {horizon:.4g} an error at single times makes no sense; {of.reason}"
         return replace(of, verdict="not good", horizon=horizon, reason=reason)
 
-    def _contradiction(self, of: SignalTrust, checks: Sequence[Numbers], finest: Numbers, good: Mask) -> str:
+    def _contradiction(
+        self, of: SignalTrust, checks: Mapping[Change, Numbers], finest: Numbers, good: Mask
+    ) -> str:
         """What odd steps say against the estimate; nothing, if they are where it lets one expect them."""
-        if not checks:
+        found = self._off(of.name, self._odd, checks, finest, good)
+        if found is None:
             return ""
-        odd, ratio = checks[0], self.steps[-1] / self.steps[self.home]
+        ratio = self.steps[-1] / self.steps[self.home]
         order = LEAST if of.order is None else of.order
         expected = max(of.coupling, 0.0) * (ODD**order + ratio**order)
-        found = float(np.abs(odd - finest)[self._seen(of.name, odd, good)].max(initial=0.0))
         if found > 4.0 * expected + 0.1 * self.tolerance * of.scale:
             return (
                 f"steps of {ODD:.2g} times the size, which fall in with none of the others, differ by "
@@ -795,10 +816,32 @@ class _Judge:
             )
         return ""
 
-    def _seen(self, name: str, odd: Numbers, good: Mask) -> Mask:
-        """Where the run with odd steps can be compared."""
-        found: Mask = good & np.isfinite(odd) & self.aligned.valid(name, self.count)
-        return found
+    def _off(
+        self, name: str, change: Change, checks: Mapping[Change, Numbers], of: Numbers, good: Mask
+    ) -> float | None:
+        """How far the run with this change is from another one where they can be compared; None if there is
+        no such run."""
+        if change not in checks:
+            return None
+        values = checks[change]
+        seen = good & np.isfinite(values) & self.aligned.valid(name, self.places[change])
+        return float(np.abs(values - of)[seen].max(initial=0.0))
+
+    def _reservation(
+        self, of: SignalTrust, own: Numbers, checks: Mapping[Change, Numbers], good: Mask
+    ) -> str:
+        """Why a signal that would be good is not called so: runs that are missing, or say something else."""
+        if self.unlooked:
+            return self.unlooked
+        if self.unchecked and not self.discrete:
+            return (
+                f"there is no run with steps of {ODD:.2g} times the size, which would show what keeps time "
+                f"with the steps ({self.unchecked})"
+            )
+        other = self._off(of.name, self._other, checks, own, good)
+        if other is not None and other > self.tolerance * of.scale:
+            return f"the run with {self._other} differs by {_percent(other / of.scale)} of it"
+        return ""
 
     def _discrete(self, name: str, blocked: str) -> SignalTrust:
         """What is not real: the part of the time in which it is something else than in the finest run."""
@@ -858,9 +901,11 @@ class _Judge:
             more = f", and {len(open_) - 1} more" if len(open_) > 1 else ""
             return "undecided", f"{open_[0].name}: {open_[0].reason}{more}"
         worst_relative = max((one.relative for one in signals.values()), default=0.0)
+        limit, about = _percent(self.tolerance), _percent(worst_relative)
+        if len(signals) == 1:
+            return "good", f"{next(iter(signals))} is within {limit} of its range, within about {about}"
         return "good", (
-            f"all {len(signals)} signals are within {_percent(self.tolerance)} of their range, the worst "
-            f"within about {_percent(worst_relative)}"
+            f"all {len(signals)} signals are within {limit} of their range, the worst within about {about}"
         )
 
     # ------------------------------------------------------------------------------------- events
@@ -1055,12 +1100,14 @@ class _Judge:
         assumed = tuple(model.assumed)
         if found.verdict == "undecided":
             return StabilityTrust("undecided", f"undecided, because {found.why.rstrip('.')}", assumed=assumed)
+        radius = found.spectral_radius
+        factor = f"a factor {radius:.6g}" if abs(radius - 1.0) >= 1e-5 else f"a factor 1 {radius - 1.0:+.2g}"
         if usual is not None:
             steps = f"steps vary; those of {usual:.4g} s are {found.verdict}"
-            reason = f"undecided, because {steps} (a factor {found.spectral_radius:.6g} per step)"
+            reason = f"undecided, because {steps} ({factor} per step)"
             return StabilityTrust("undecided", reason, assumed=assumed)
         where = " near its start" if found.local else ""
-        reason = f"{found.verdict}{where}, motions change by a factor {found.spectral_radius:.6g} per step"
+        reason = f"{found.verdict}{where}, motions change by {factor} per step"
         return StabilityTrust(found.verdict, reason, found.margin, found.local, assumed)
 
     # ------------------------------------------------------------------------------------- inputs
@@ -1159,7 +1206,10 @@ class _Judge:
             share = taken.get(unit, 0.0) / total if total else 0.0
             facts = [f"{_percent(share)} of {what}"]
             if made:
-                facts.append(f"{made / steps:.3g} solver steps per communication step")
+                each_step = made / steps
+                facts.append(
+                    f"{each_step:.3g} solver step{'s' if each_step > 1 else ''} per communication step"
+                )
             if rejected > 0.2 * made and rejected > 10:
                 facts.append(f"{_percent(rejected / (made + rejected))} rejected")
             if made > STIFF * steps:
@@ -1177,11 +1227,8 @@ class _Judge:
                     ", ".join(facts),
                 )
             )
-        if self.boxes:
-            self.notes.append(
-                f"errors that {', '.join(self.boxes)} make inside themselves are not seen: nobody can change "
-                "them from here"
-            )
+        if said := unseen(self.scenario):
+            self.notes.append(said)
         return tuple(sorted(found, key=lambda one: -one.share))
 
 
@@ -1224,7 +1271,7 @@ def _consistent(orders: Sequence[float], sizes: Sequence[float], noise: float) -
     """Whether orders agree, and if not, why nothing follows from them."""
     if not orders:
         return False, (
-            "no order of convergence is to be seen: differences are as small as the noise of solvers"
+            "no order of convergence is to be seen: what steps change is hidden by errors of solvers"
             if max(sizes, default=0.0) <= 100 * noise
             else "differences do not fall step by step"
         )
@@ -1234,6 +1281,23 @@ def _consistent(orders: Sequence[float], sizes: Sequence[float], noise: float) -
     if len(orders) > 1 and abs(orders[-1] - orders[-2]) > AGREE:
         return False, f"the observed orders of convergence do not agree ({said})"
     return True, ""
+
+
+VANISHED = 0.3
+"""Of the range that a signal has with the shortest steps, if no more than this is left without errors, it is
+a constant."""
+
+
+def _constant(before: Numbers, finest: Numbers, steps: Sequence[float], order: float | None) -> float | None:
+    """The size of a signal whose range is nothing but its error, as that of a sum which should not change:
+    the constant that finer and finer runs lead to, or 0. None for a signal that has a range."""
+    spread, moved = float(np.ptp(finest)), finest - before
+    exact = finest if order is None else finest + moved / ((steps[-2] / steps[-1]) ** order - 1.0)
+    left = spread - 4.0 * float(np.abs(moved).max()) if order is None else float(np.ptp(exact))
+    if not left <= VANISHED * spread:
+        return None
+    size = float(np.abs(exact).max())
+    return size if size > spread else 0.0
 
 
 def _left_over(order: float | None, steps: Sequence[float]) -> float:
@@ -1336,9 +1400,7 @@ def _hidden(base: Trace, fine: Trace, name: str, scale: float) -> float:
 def _percent(part: float) -> str:
     if not math.isfinite(part):
         return "more than everything"
-    if part > 100:
-        return f"{part:.2g} times 100 %"
-    return f"{100 * part:.2g} %" if part < 1 else f"{100 * part:.0f} %"
+    return f"{100 * part:.0f} %" if 0.995 <= part < 1000 else f"{100 * part:.2g} %"
 
 
 __all__ = [

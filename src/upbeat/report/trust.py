@@ -40,7 +40,8 @@ def facts(trust: Trust) -> list[str]:
     made = [run for run in trust.runs if not run.failure]
     finest = max(made, key=lambda run: run.steps, default=None)
     last = "" if finest is None else f", the finest with {finest.change} ({finest.steps:,} steps)"
-    return [*lines, f"{len(made)} runs in {trust.seconds:.1f} s{last}."]
+    runs = "1 run" if len(made) == 1 else f"{len(made)} runs"
+    return [*lines, f"{runs} in {trust.seconds:.1f} s{last}."]
 
 
 def worst_first(trust: Trust) -> list[SignalTrust]:
@@ -96,4 +97,4 @@ def _shown(value: float) -> str:
 
 def percent(part: float) -> str:
     """A part of the range of a signal, for people."""
-    return f"{100 * part:.2g} %" if part < 1 else f"{100 * part:.0f} %" if part < 100 else "> 100 ×"
+    return f"{100 * part:.2g} %" if part < 0.995 else f"{100 * part:.0f} %" if part < 100 else "> 100 ×"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from array import array as packed_array
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NamedTuple
 
@@ -324,6 +324,13 @@ class StepLog:
         begins = np.cumsum(counts) - counts
         index = np.arange(len(size)) - np.repeat(begins, counts)
         return np.repeat(first, counts) + index * size, size
+
+    def ends(self, kinds: Collection[str]) -> NDArray[np.float64]:
+        """When the last step of each entry ended whose reason is of one of these kinds."""
+        wanted = np.array([as_reason(word).kind in kinds for word in self._words], dtype=np.bool_)
+        if not wanted.any():
+            return np.zeros(0)
+        return np.array(self._last)[wanted[np.array(self._reason, dtype=np.int64)]]
 
     def extremes(self) -> tuple[float, float] | None:
         """The sizes of the shortest and of the longest step; None if all are equal.
