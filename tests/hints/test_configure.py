@@ -189,7 +189,7 @@ def test_several_rates_of_software_are_told_apart_by_their_errors() -> None:
         up.Hint("quick", "FMUProperty soft.exec_rate == val 20 Hz"),
         up.Hint("slow", "FMUProperty slow.exec_rate == val 10 Hz"),
     ]
-    found = up.configure(up.experiment(scenario, step=0.1, until=2.0), hints)
+    found = up.configure(up.experiment(scenario, step=0.1, until=2.0), hints, seconds=3600.0)
     x, w = 1.0, 0.0
     for k in range(40):  # the plant integrates what is held
         w = -0.5 * x if k % 2 == 0 else w
