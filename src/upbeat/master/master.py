@@ -67,7 +67,7 @@ from upbeat.master.program import (
 )
 from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.watcher import looked_at, waiting, waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
 
@@ -327,7 +327,7 @@ class Master:
             if c.unit in looking
             else max(followed if c.unit in waiting else 0, self._approximation(c.target).derivatives)
             for c in closed.connections
-            if not isinstance(closed.units[c.unit], Conditions)  # which look at instants only
+            if not computes_conditions(closed.units[c.unit])  # which look at instants only
         }
 
     def _approximation(self, target: str) -> Approximation:
