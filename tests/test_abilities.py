@@ -18,6 +18,8 @@ HOMES = {
     "master/couplings": ("blocks",),
     "master/inputs": ("extrapolate",),
     "units": ("instantiate", "advance"),
+    "scenario": ("instantiate",),
+    "engine": ("instantiate",),
 }
 """The folders in which such classes live, and the methods by which one knows them."""
 TABLES = {"master/settings.py", "scenario/files/definitions.py", "scenario/files/front_ends.py",

@@ -318,8 +318,12 @@ class Run:
         return machine, NativeLoop(machine, plan.program, span, selection, recorder)
 
     def _go_on(self) -> None:
-        """Where an event has ended a structure, the next one begins; and so on, at one instant."""
-        while self._switched:
+        """Where an event has ended a structure and there is time left, the next one begins; and so on, at one
+        instant."""
+        while (history := self._history) is not None and (loop := self._loop) is not None:
+            machine, more = self._machine, loop.over and loop.time < self._span.stop
+            if machine is None or not more or not history.switched(machine, self._plan):
+                return
             self._enter()
 
     def _enter(self) -> None:
@@ -362,14 +366,6 @@ class Run:
         assert self._machine is not None
         events = frozenset(event.name for event in self._experiment.scenario.events)
         carry((self._machine, self._plan), (machine, plan), events, living)
-
-    @property
-    def _switched(self) -> bool:
-        """Whether an event leads to another structure, and there is time left for that."""
-        history, machine, loop = self._history, self._machine, self._loop
-        if history is None or machine is None or loop is None:
-            return False
-        return loop.over and loop.time < self._span.stop and history.switched(machine, self._plan)
 
     def _leave(self, machine: Machine) -> None:
         """Keep what a structure that is over has to tell."""

@@ -40,16 +40,11 @@ def select(program: Program, patterns: Sequence[str] | None) -> Selection:
             label = name if signal.cells == 1 else f"{name}[{i}]"
             columns.append(Column(label, kind, signal.unit, signal.items))
             cells.append(signal.register + i)
-    return Selection(tuple(columns), tuple(cells), tuple(event_kinds(program)))
-
-
-def event_kinds(program: Program) -> list[EventKind]:
-    """What the events of a program carry."""
     kinds = []
     for name, event in program.events.items():
         kind = program.layout.of(event.register).kind
         kinds.append(EventKind(name, kind, event.cells, event.unit, event.items, event.details is not None))
-    return kinds
+    return Selection(tuple(columns), tuple(cells), tuple(kinds))
 
 
 def event_details(program: Program) -> dict[str, EventDetails]:

@@ -25,7 +25,7 @@ from upbeat.engine.isolation import Isolation, together
 from upbeat.engine.native.entry import Inside
 from upbeat.engine.native.lower import lower as lower_program
 from upbeat.engine.native.lower import slopes_asked
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.generate.printing import array, block, comment, literal
 from upbeat.generate.program import Context, Entered, NestedType, PrintedCore
 from upbeat.generate.tables import fmu_starts
@@ -368,7 +368,7 @@ class _Export:
             if plan is None:
                 return None
             model = plan.scenario.units[unit]
-            if isinstance(model, Nested) and not _runs_the_same(model, self._closed.units[unit]):
+            if (nested := nested_of(model)) and not _runs_the_same(nested, self._closed.units[unit]):
                 return None
             made = _enter(model, self._slopes.get(unit, ()), unit, self._start).values
             cells = [float(v) for v in _listed(other, port)]
@@ -414,12 +414,12 @@ def _rate_name(name: str) -> str:
 
 def _unfit(model: Model, path: str) -> Iterator[str]:
     """Why a unit cannot be exported, or some of those inside it."""
-    if isinstance(model, Nested):
-        for unit, inner in model.flat.scenario.units.items():
+    if (nested := nested_of(model)) is not None:
+        for unit, inner in nested.flat.scenario.units.items():
             yield from _unfit(inner, f"{path}.{unit}")
-        if model._built[0].pace is not None and model._built[0].pace.calls:
+        if nested._built[0].pace is not None and nested._built[0].pace.calls:
             yield f"the pace inside '{path}' is written in Python"
-        if model.has_events:
+        if nested.has_events:
             yield f"'{path}' is a nested scenario with event ports, which runs in Python"
     elif hasattr(model, "lower"):
         if Ability.NATIVE not in model.abilities:
@@ -439,8 +439,8 @@ def _files(units: Mapping[str, Model], inside: str = "") -> Iterator[str]:
     for unit, model in units.items():
         if isinstance(model, FromFile):
             yield inside + unit
-        elif isinstance(model, Nested):
-            yield from _files(model.flat.scenario.units, f"{inside}{unit}.")
+        elif (nested := nested_of(model)) is not None:
+            yield from _files(nested.flat.scenario.units, f"{inside}{unit}.")
 
 
 class _Entering(PrintedCore):
@@ -515,7 +515,8 @@ def _listed(value: Any, port: Port) -> Sequence[Any]:
 
 
 def _runs_the_same(one: Nested, other: Model) -> bool:
-    return isinstance(other, Nested) and one._built[0] == other._built[0]
+    nested = nested_of(other)
+    return nested is not None and one._built[0] == nested._built[0]
 
 
 def _same_numbers(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -21,7 +21,7 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.native.entry import Inside
 from upbeat.engine.native.lower import KINDS, Code, Tables, lower, slopes_asked
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.plan import Plan
 from upbeat.generate.printing import (
     Dialect,
@@ -181,12 +181,13 @@ def entered(
 
 def _prints(model: Model) -> bool:
     """Whether it gives its equations when it enters. What else is native makes something as soon as it does."""
-    return Ability.NATIVE in model.abilities and (hasattr(model, "lower") or isinstance(model, Nested))
+    return Ability.NATIVE in model.abilities and (hasattr(model, "lower") or nested_of(model) is not None)
 
 
 def _whole(model: Model) -> bool:
     """Whether all of it prints, that inside a nested scenario, too."""
-    inside = model.flat.scenario.units.values() if isinstance(model, Nested) else ()
+    nested = nested_of(model)
+    inside = () if nested is None else nested.flat.scenario.units.values()
     return _prints(model) and all(map(_whole, inside))
 
 

@@ -45,7 +45,7 @@ from upbeat.core.errors import MasterError, RunError, UpbeatError, suggest
 from upbeat.core.ports import Kind
 from upbeat.core.reasons import LANDED
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import nested_of
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
@@ -145,24 +145,23 @@ def _with_steps(master: Master, factor: float) -> Master:
 def _inner_steps(scenario: Scenario, factor: float) -> Scenario:
     """The scenario whose nested ones have other steps, too, as far as that can be said."""
 
-    def changed(model: Nested) -> Nested:
-        pace = scaled(model.master.pace, factor)
-        inside = _inner_steps(model.scenario, factor)
-        return replace(
-            model,
-            scenario=inside,
-            master=replace(model.master, pace=model.master.pace if pace is None else pace),
-        )
+    def changed(model: Model) -> Model:
+        nested = nested_of(model)
+        if nested is None:
+            return model
+        pace = scaled(nested.master.pace, factor)
+        master = nested.master if pace is None else replace(nested.master, pace=pace)
+        return replace(nested, scenario=_inner_steps(nested.scenario, factor), master=master)
 
-    return with_models(scenario, lambda model: changed(model) if isinstance(model, Nested) else model)
+    return with_models(scenario, changed)
 
 
 def with_finer_solvers(scenario: Scenario) -> Scenario:
     """The scenario with units that are solved more finely, at all depths; see `finer`."""
 
     def changed(model: Model) -> Model:
-        if isinstance(model, Nested):
-            return replace(model, scenario=with_finer_solvers(model.scenario))
+        if (nested := nested_of(model)) is not None:
+            return replace(nested, scenario=with_finer_solvers(nested.scenario))
         return finer(model) or model
 
     return with_models(scenario, changed)
@@ -206,8 +205,8 @@ def units_inside(scenario: Scenario) -> Iterator[tuple[str, Model]]:
         if unit in scenario.added_units:
             continue
         own, path = bare(model), path_of(scenario, unit)
-        if isinstance(own, Nested):
-            for inner, each in units_inside(own.scenario):
+        if (nested := nested_of(own)) is not None:
+            for inner, each in units_inside(nested.scenario):
                 yield f"{path}.{inner}", each
         else:
             yield path, own

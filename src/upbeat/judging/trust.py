@@ -703,7 +703,11 @@ class _Judge:
             float(solver[good].max()) * (1.0 + self.unrefined) if self.tunable else math.nan,
             order, tuple(orders), confidence, horizon, aligned.time, band,
         )  # fmt: skip
-        verdict, reason = self._verdict(known, blocked, why, sizes, checks, finest, good, constant)
+        if (spread := getattr(self, "spread", {}).get(name, 0.0)) > NOTHING * self.tolerance:
+            blocked = f"it cannot be repeated: the same run again differs by {_percent(spread)}"
+        if blocked:
+            return replace(known, reason=blocked, confidence="low")
+        verdict, reason = self._verdict(known, why, sizes, checks, finest, good, constant)
         if verdict == "good" and (reservation := self._reservation(known, own, checks, good)):
             verdict, reason = "undecided", f"{reason}, but {reservation}"
         return replace(
@@ -724,7 +728,6 @@ class _Judge:
     def _verdict(
         self,
         of: SignalTrust,
-        blocked: str,
         why: str,
         sizes: Sequence[float],
         checks: Mapping[Change, Numbers],
@@ -735,10 +738,6 @@ class _Judge:
         tolerance, relative = self.tolerance, of.relative
         whole = "range" if constant is None else "size"
         text = f"error about {_percent(relative)} of its {whole}"
-        if (spread := getattr(self, "spread", {}).get(of.name, 0.0)) > NOTHING * tolerance:
-            return "undecided", f"it cannot be repeated: the same run again differs by {_percent(spread)}"
-        if blocked:
-            return "undecided", blocked
         if constant == 0.0 and of.error > 0.0:
             return "undecided", (
                 f"it is zero but for errors of up to {of.error:.2g}, which fall with the step: there is no "

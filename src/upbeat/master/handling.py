@@ -26,8 +26,15 @@ from upbeat.master.paces.pace import Pace, equal_steps, nominal_step, plain
 from upbeat.master.paces.revised import Revised
 from upbeat.master.paces.wrapping import Wrapping, error_control, follower, sees_events
 from upbeat.master.prediction import cubic, quintic, straight
-from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import Watcher, looked_at, observed_events, waiting, waits, watchers
+from upbeat.scenario.events.functions import computes_conditions
+from upbeat.scenario.events.watcher import (
+    looked_at,
+    looks_at_instants,
+    observed_events,
+    waiting,
+    waits,
+    watchers,
+)
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario, located, with_stops
 from upbeat.units.discrete.model import changes_at_instants
@@ -398,12 +405,12 @@ def _jumps(z: Expr, closed: Scenario) -> bool:
         model = (
             closed.units.get(unit) if rest else None
         )  # None: a variable of the discrete-event unit that waits
-        if model is None or (changes_at_instants(bare(model)) and not isinstance(model, Conditions)):
+        if model is None or (changes_at_instants(bare(model)) and not computes_conditions(model)):
             continue
         moving = True
         ports = {port.name: port for port in model.ports}
         port = ports[resolve(rest, ports)[0]]
-        if port.kind is not Kind.REAL or isinstance(model, Conditions):
+        if port.kind is not Kind.REAL or computes_conditions(model):
             return True
         equations = getattr(bare(model), "equations", None)
         if isinstance(equations, Equations):
@@ -611,7 +618,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     for c in closed.connections:
         target, model = c.target, units[c.unit]
         inner = bare(model)
-        if changes_at_instants(inner) or isinstance(inner, Watcher | Conditions):  # look at instants only
+        if changes_at_instants(inner) or looks_at_instants(inner):
             continue
         if target not in counts or target in given or target in still:
             continue

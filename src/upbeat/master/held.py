@@ -50,7 +50,7 @@ def held_crossings(wiring: Wiring) -> str | None:
     for unit, model in wiring.scenario.units.items():
         adaptation = getattr(bare(model), "adaptation", None)
         ends += [(unit, port) for port in sorted(getattr(adaptation, "locates", ()))]
-    if not (found := _still(wiring, ends)):
+    if not ends or not (found := _still(wiring, ends)):
         return None
     return (
         f"inputs are held ({_named(found)}) where their crossing of a level is looked for: it is found at "

@@ -67,7 +67,7 @@ from upbeat.master.program import (
 )
 from upbeat.master.registers import Steps
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.watcher import looked_at, waiting, waits, watchers, with_waits
 from upbeat.scenario.scenario import Scenario
 
@@ -177,8 +177,8 @@ class Master:
         left: frozenset[str] = frozenset()
         left_to = _leaving(wiring, closed.stage) if closed.stage is not None else None
         instant = Instants()
-        if not blocks.settles:
-            left = idle(wiring, blocks.steps.values()) if closed.eventful and not driven else frozenset()
+        if not blocks.settles and (closed.eventful or self.simultaneous.order):  # which may be wrong
+            left = frozenset() if driven else idle(wiring, blocks.steps.values())
             instant = instants(wiring, blocks.exchange, self.simultaneous, driven=driven, idle=left)
         begun = () if inside else initialized(wiring, blocks.exchange)
         watched = _watched(wiring, instant.due) if closed.monitored else None
@@ -270,9 +270,10 @@ class Master:
         are only looked at where steps end, in sentences."""
         settled, closed = self.settled(scenario), scenario.closed()
         parts = settled.pace, settled.coupled, closed
-        seen = (*lost_between(*parts), *too_quick(*parts))
-        seen = (*seen, *unlocated(closed))
-        return (*seen, *without_rate(*parts), *(jumping(closed) if closed.eventful else ()))
+        seen = [*lost_between(*parts), *too_quick(*parts)]
+        if not closed.only_equations:
+            seen += (*unlocated(closed), *without_rate(*parts))
+        return (*seen, *(jumping(closed) if closed.eventful else ()))
 
     def arranged(self, scenario: Scenario) -> Scenario:
         """The closed scenario with what this master needs of its units: these are the units that run.
@@ -326,7 +327,7 @@ class Master:
             if c.unit in looking
             else max(followed if c.unit in waiting else 0, self._approximation(c.target).derivatives)
             for c in closed.connections
-            if not isinstance(closed.units[c.unit], Conditions)  # which look at instants only
+            if not computes_conditions(closed.units[c.unit])  # which look at instants only
         }
 
     def _approximation(self, target: str) -> Approximation:

@@ -17,8 +17,7 @@ from upbeat.master.inputs.approximation import Approximation, Hold
 from upbeat.master.inputs.derivatives import rate
 from upbeat.master.program import Let, Reg
 from upbeat.master.registers import Registers
-from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.events.watcher import looks_at_instants
 from upbeat.scenario.scenario import Scenario
 
 End = tuple[str, str]
@@ -226,7 +225,7 @@ class PortRegisters:
 
         What watches for events looks at instants only, and needs no trajectory.
         """
-        looking = isinstance(self.scenario.units[end[0]], Watcher | Conditions)
+        looking = looks_at_instants(self.scenario.units[end[0]])
         if self._ports[end].kind is not Kind.REAL or looking:
             return Hold()
         return self._special.get(".".join(end), self._default)

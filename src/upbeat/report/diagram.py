@@ -23,7 +23,7 @@ from upbeat.core.errors import check_type
 from upbeat.core.expr import Name
 from upbeat.core.ports import Causality, Port
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import kind_name, nested_of
 from upbeat.master.paces.pace import equal_steps, nominal_step
 from upbeat.scenario.directory import INPUTS, End
 from upbeat.scenario.scenario import Scenario
@@ -421,17 +421,15 @@ def _with_others(model: Model, side: Causality, used: Sequence[str]) -> list[str
 
 def _unit(name: str, model: Model, experiment: Experiment | None, loop: bool) -> _Node:
     inner = bare(model)
-    kind = type(inner).__name__
-    if isinstance(inner, Nested):
-        kind = f"adaptation, {inner.adaptation.kind}" if inner.adaptation else "scenario"
+    kind, nested = kind_name(inner), nested_of(inner)
     rate = _rate(name, inner, experiment)
     solver = solver_of(model)
     facts = [f"{name}: {kind}"]
     if solver is not None:
         spec = solver_spec(solver)
         facts.append(f"solver {spec if isinstance(spec, str) else spec.get('kind', '')}")
-    if isinstance(inner, Nested):
-        facts.append(f"inside: {', '.join(inner.scenario.units)}")
+    if nested is not None:
+        facts.append(f"inside: {', '.join(nested.scenario.units)}")
     for side in (Causality.INPUT, Causality.OUTPUT):
         names = [_measured(p) for p in model.ports if p.causality is side and not p.internal]
         shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
@@ -439,7 +437,7 @@ def _unit(name: str, model: Model, experiment: Experiment | None, loop: bool) ->
     if Ability.ROLLBACK not in model.abilities:
         facts.append("no rollback")
     lines = (kind, rate) if rate else (kind,)
-    shape = "nested" if isinstance(inner, Nested) else "unit"
+    shape = "unit" if nested is None else "nested"
     return _Node(name, shape, _short(name), tuple(map(_short, lines)), "\n".join(facts), loop=loop)
 
 
@@ -449,8 +447,8 @@ def _rate(name: str, model: Model, experiment: Experiment | None) -> str:
     if (often := getattr(coupling, "rates", {}).get(name, 1)) > 1:
         step = None if experiment is None else equal_steps(experiment.master.pace)
         return f"step {step / often:.4g} s" if step else f"{often} × as often"
-    if isinstance(model, Nested):
-        step = nominal_step(model.master.pace)
+    if (nested := nested_of(model)) is not None:
+        step = nominal_step(nested.master.pace)
         return f"inner step {step:.4g} s" if step else ""
     period = getattr(model, "sample_time", None)
     for port in model.ports:

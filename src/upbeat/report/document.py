@@ -21,7 +21,7 @@ from upbeat.core.atomic import as_path, replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, UpbeatError, check_type
 from upbeat.core.plain import Fields
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.resume import content, made_from, provenance, with_scenario
 from upbeat.judging.steps import StepAdvice
 from upbeat.judging.trust import Trust
@@ -509,9 +509,7 @@ def _diagrams(experiment: Experiment) -> Iterator[Drawing | Text]:
         yield Text(f"A diagram of {len(scenario.units):,} units would show nothing.")
         return
     yield _diagram("scenario", experiment, sentence(scenario))
-    inside = [
-        (name, inner) for name, model in scenario.units.items() if isinstance(inner := bare(model), Nested)
-    ]
+    inside = [(name, inner) for name, model in scenario.units.items() if (inner := nested_of(bare(model)))]
     for number, (name, inner) in enumerate(inside[:_INSIDE]):
         if 1 < len(inner.scenario.units) <= MAX_UNITS:
             yield _diagram(f"inside_{number + 1}", inner.scenario, f"Inside {name}.")

@@ -13,7 +13,7 @@ from upbeat.core.expr import Number, plain, show
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.isolation import separated
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import nested_of
 from upbeat.master.couplings.refined import modular
 from upbeat.master.dataflow import carried
 from upbeat.master.program import block_lines
@@ -194,9 +194,7 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
         "parameters": {
             p.name: p.initial[0] if p.size is None else list(p.initial)
             for p in named(Causality.PARAMETER)
-            if not isinstance(
-                bare(model), Nested
-            )  # those of its units, of which nothing else is shown either
+            if nested_of(bare(model)) is None  # those of its units, of which nothing else is shown either
         },
         "solver": _solver(model),
         "abilities": [ability.value for ability in Ability if ability in model.abilities],
@@ -205,8 +203,10 @@ def _unit(name: str, model: Model) -> dict[str, Any]:
 
 
 def _kind(model: Model) -> str:
-    adaptation = model.adaptation if isinstance(model, Nested) else None
-    return type(model).__name__ if adaptation is None else f"adaptation, {adaptation.kind}"
+    nested = nested_of(model)
+    if nested is None or nested.adaptation is None:
+        return type(model).__name__
+    return f"adaptation, {nested.adaptation.kind}"
 
 
 def _named(notes: Iterable[str], unit: str) -> list[str]:

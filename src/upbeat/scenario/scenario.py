@@ -18,7 +18,7 @@ from upbeat.core.records import dataclass
 from upbeat.scenario.assemble import Parts, Sections, assemble, check_measures, with_values
 from upbeat.scenario.connection import Connection, ScenarioOutput
 from upbeat.scenario.directory import CONDITIONS, EVENTS, INPUTS, Directory, End, by_hand
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.links import EventConnection, EventOutput, Sender
 from upbeat.scenario.events.watcher import linked, observed_events, watchers
 from upbeat.scenario.graph import Graph
@@ -190,7 +190,7 @@ class Scenario(Displayed):
     @cached_property
     def added_units(self) -> tuple[str, ...]:
         """The units that `closed` and `driven` have added."""
-        computed = isinstance(self.units.get(CONDITIONS), Conditions)
+        computed = computes_conditions(self.units.get(CONDITIONS))
         own = (INPUTS, EVENTS, *((CONDITIONS,) if computed else ()))
         return tuple(unit for unit in own if unit in self.units)
 

@@ -20,7 +20,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.files import completed
 from upbeat.engine.formats.nested import nesting
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import kind_name, nested_of
 from upbeat.engine.remarks import unit_problems
 from upbeat.report.diagram import Box, Diagram, Wire, arrange
 from upbeat.report.explain import left_alone, master_lines
@@ -229,8 +229,8 @@ def _entered(inside: list[str], path: Path, text: str, *, python: bool, root: Pa
             continue
         found = found or read(path, text, python=python, root=root)
         model = None if found.scenario is None else found.scenario.units.get(name)
-        inner = None if model is None else bare(model)
-        if not isinstance(inner, Nested):
+        inner = None if model is None else nested_of(bare(model))
+        if inner is None:
             raise InvalidInput(f"'{name}' is not a unit with a scenario inside")
         found = Reading("", path, {}, Lines(""), inner.scenario, written=False)
     return found or read(path, text, python=python, root=root)
@@ -472,18 +472,16 @@ def _described(
             tunable = (scenario.why_written(name, port.name) or why_fixed(model, port.name)) is None
         sides[port.causality].append(_port(port, tunable, written.get("parameters")))
     solver = solver_of(model)
-    title = type(inner).__name__
-    if isinstance(inner, Nested):
-        title = f"adaptation, {inner.adaptation.kind}" if inner.adaptation else "scenario"
+    nested = nested_of(inner)
     return {
-        "title": title,
+        "title": kind_name(inner),
         "inputs": sides[Causality.INPUT],
         "outputs": sides[Causality.OUTPUT],
         "parameters": sides[Causality.PARAMETER],
         "states": _states(model, base if isinstance(base, Mapping) else {}, written),
         "solver": None if solver is None else solver_spec(solver),
         "rollback": Ability.ROLLBACK in model.abilities,
-        "inside": list(inner.scenario.units) if isinstance(inner, Nested) else [],
+        "inside": [] if nested is None else list(nested.scenario.units),
     }
 
 

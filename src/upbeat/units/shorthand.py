@@ -109,7 +109,7 @@ def read_port(
     value_key = "start" if causality is Causality.INPUT else "value"
     entry = dict(given) if isinstance(given, Mapping) else {value_key: given}
     check_keys(entry, (*KEYS[causality], *more))
-    items = _items(entry.get("items", ()))
+    items = Labels.read(entry["items"]) if "items" in entry else ()
     start = None if value_key in more else unwrapped(entry.get(value_key))
     size = entry.get("size", len(start) if isinstance(start, (list, tuple)) else None)
     if size is not None and (isinstance(size, bool) or not isinstance(size, int)):
@@ -120,6 +120,9 @@ def read_port(
     event = entry.get("event", False)
     if not isinstance(event, bool):
         raise ModelError(f"event must be true or false, not {event!r}")
+    unit = _text(entry, "unit")
+    if unit is not None:
+        measure.check(unit)
     given_kind = entry.get("kind")
     if event and given_kind is None and "unit" not in entry:
         given_kind = Kind.INTEGER if items else Kind.BOOLEAN  # an event that only happens
@@ -128,7 +131,7 @@ def read_port(
         causality,
         kind=_kind(given_kind, start, items),
         size=size,
-        unit=_unit(entry),
+        unit=unit,
         reactive=reactive,
         derivative=_text(entry, "derivative"),
         items=items,
@@ -143,17 +146,6 @@ def _text(entry: Mapping[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ModelError(f"{key} must be a text, not {value!r}")
     return value
-
-
-def _unit(entry: Mapping[str, Any]) -> str | None:
-    unit = _text(entry, "unit")
-    if unit is not None:
-        measure.check(unit)
-    return unit
-
-
-def _items(given: object) -> tuple[str, ...]:
-    return Labels.read(given)
 
 
 def _kind(given: object, start: object, items: tuple[str, ...]) -> Kind:

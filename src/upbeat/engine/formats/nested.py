@@ -25,7 +25,7 @@ DEEPEST = 50
 
 def nesting(path: Path, allow_python: bool) -> Nest:
     """What makes units of the scenarios that the file `path` nests."""
-    return _Nesting(allow_python).inside((path,))
+    return _Inside(_Nesting(allow_python), (path,))
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,6 @@ class _Nesting:
         self._read: dict[Path, tuple[ScenarioFile, Master]] = {}
         self._broken: set[Path] = set()
         self._made: dict[tuple[Path, EngineName, bool], Nested] = {}
-
-    def inside(self, chain: tuple[Path, ...]) -> Nest:
-        return _Inside(self, chain)
 
     def nested(self, table: Mapping[str, Any], folder: Path | None, chain: tuple[Path, ...]) -> Model:
         if "sa" in table:
@@ -114,7 +111,7 @@ class _Nesting:
                 problems.add(("master",), str(error))
             found.append(master)
 
-        nest = self.inside((*chain, path))
+        nest = _Inside(self, (*chain, path))
         return read_scenario(path, allow_python=self._allow_python, also=also, nest=nest), found[0]
 
 

@@ -87,6 +87,19 @@ class EventNestedUnit(NestedUnit):
 # ----------------------------------------------------------------------------------------------------
 
 
+def nested_of(model: object) -> Nested | None:
+    """The scenario that a model is, with its master; None if it is something else."""
+    return model if isinstance(model, Nested) else None
+
+
+def kind_name(model: object) -> str:
+    """What people call the kind of a unit."""
+    nested = nested_of(model)
+    if nested is None:
+        return type(model).__name__
+    return "scenario" if nested.adaptation is None else f"adaptation, {nested.adaptation.kind}"
+
+
 @dataclass(frozen=True)
 class Nested:
     """A model whose units are runs of `scenario` under `master`.

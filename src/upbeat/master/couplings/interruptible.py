@@ -35,7 +35,7 @@ from upbeat.master.loops import LoopSolver, Newton
 from upbeat.master.port_registers import End
 from upbeat.master.program import Blocks, If, Instruction, Let, Recordable, Reg, Set
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.watcher import named, observed_events, watchers
 from upbeat.scenario.graph import unit_order
 from upbeat.scenario.scenario import Scenario, located, with_stops
@@ -92,7 +92,7 @@ def leaders_of(wiring: Wiring, allowed: tuple[str, ...] | None) -> list[Leader]:
 
 def _functions(scenario: Scenario) -> str:
     """About conditions that are Python functions, if there are any."""
-    there = any(isinstance(model, Conditions) for model in scenario.units.values())
+    there = any(map(computes_conditions, scenario.units.values()))
     return " in an expression: what a Python function says, a solver cannot locate" if there else ""
 
 

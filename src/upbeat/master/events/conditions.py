@@ -32,9 +32,9 @@ from upbeat.master.port_registers import End, cell_names
 from upbeat.master.program import Block, Blocks, Doubt, EventDetails, If, Instruction, Let, Recordable, Reg
 from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.links import Sender
-from upbeat.scenario.events.watcher import Watcher, behind, named, observed_events, waits
+from upbeat.scenario.events.watcher import behind, named, observed_events, waits, watcher_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import changes_at_instants
 from upbeat.units.equations.data import TIME
@@ -107,7 +107,7 @@ class EventWiring:
         origin, model = self._wiring.scenario.origin, self._wiring.scenario.units[end[0]]
         if self._wiring.port(end).internal:
             return False
-        if isinstance(model, Watcher) and end[1] not in model.event_names:
+        if (watcher := watcher_of(model)) is not None and end[1] not in watcher.event_names:
             return False
         return origin is None or end[0] not in origin.paths
 
@@ -667,7 +667,7 @@ def _stands(unit: str, port: str, wiring: Wiring) -> bool:
 
 def _missing(unit: str, port: str, wiring: Wiring, symbolic: bool) -> str:
     label, known = wiring.label((unit, port)), wiring.port((unit, port))
-    if isinstance(wiring.scenario.units[unit], Conditions):
+    if computes_conditions(wiring.scenario.units[unit]):
         return f"{known.description} is a Python function, of which only values are known"
     if symbolic and hasattr(bare(wiring.scenario.units[unit]), "equations"):
         what = f"the {known.description} in {wiring.called(unit)}" if known.internal else f"'{label}'"

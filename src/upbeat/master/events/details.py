@@ -20,7 +20,7 @@ from upbeat.master.inputs.derivatives import rate
 from upbeat.master.port_registers import End
 from upbeat.master.program import AT, HEAD, LANDED, Block, Changed, EventDetails, Let, Reg
 from upbeat.master.wiring import Wiring
-from upbeat.scenario.events.functions import Conditions
+from upbeat.scenario.events.functions import computes_conditions
 from upbeat.scenario.events.watcher import ObservedEvent, Watched, behind, named, observed_events, watchers
 from upbeat.units.equations.arranging import changeable
 from upbeat.units.equations.data import Equations
@@ -53,7 +53,7 @@ class EventDetailsWriter:
             return
         self._since = wiring.registers.new("since")
         scenario = wiring.scenario
-        self._truths = {unit for unit, model in scenario.units.items() if isinstance(model, Conditions)}
+        self._truths = {unit for unit, model in scenario.units.items() if computes_conditions(model)}
         self._places = {unit: place for place, unit in enumerate(scenario.units)}
         self._takers: dict[End, list[End]] = {}  # by the port that sends: the ports that take it
         for connection in scenario.event_connections:

@@ -41,7 +41,7 @@ from upbeat.master.program import (
 from upbeat.master.registers import Registers
 from upbeat.master.wiring import Wiring
 from upbeat.scenario.directory import EVENTS
-from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.events.watcher import watcher_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.process import bare
 
@@ -390,7 +390,8 @@ class _Instant:
         """Who has jumped how often, but the unit of the scenario's events, which are counted themselves."""
         for unit, count in self._counts.items():
             model = bare(self._wiring.scenario.units[unit])
-            if isinstance(model, Watcher) and any(self._events.logged((unit, e.name)) for e in model.events):
+            watcher = watcher_of(model)
+            if watcher is not None and any(self._events.logged((unit, e.name)) for e in watcher.events):
                 continue
             equations = getattr(model, "equations", None)
             own = () if equations is None else equations.events

@@ -15,8 +15,7 @@ from upbeat.core.ports import Causality, Kind, Port
 from upbeat.master.inputs.approximation import Approximation, Hermite, Hold, Linear
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import INPUTS, End
-from upbeat.scenario.events.functions import Conditions
-from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.events.watcher import looks_at_instants
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.discrete.model import changes_at_instants
@@ -298,7 +297,7 @@ def fallen(
     closed: Scenario, fitted: Mapping[str, Approximation], given: Mapping[str, Approximation]
 ) -> list[str]:
     """What `fitted` has done, in sentences."""
-    looking = {u for u, model in closed.units.items() if isinstance(model, Watcher | Conditions)}
+    looking = {u for u, model in closed.units.items() if looks_at_instants(model)}
     ways: dict[Approximation, list[str]] = {}
     for target, chosen in fitted.items():
         unit, port = split(target)

@@ -49,6 +49,11 @@ class Conditions(PythonFunction):
     """The unit that computes all conditions that are functions."""
 
 
+def computes_conditions(model: object) -> bool:
+    """Whether a unit computes conditions that are functions: of these only values are known."""
+    return isinstance(model, Conditions)
+
+
 def with_functions(parts: Parts, behind: Mapping[str, Expr]) -> Parts:
     """The scenario with a unit that computes the functions among its conditions, which become its outputs.
 

@@ -36,7 +36,7 @@ from upbeat.core.records import dataclass
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.directory import EVENTS, Directory, End
 from upbeat.scenario.events.declared import Event
-from upbeat.scenario.events.functions import Conditions, with_functions
+from upbeat.scenario.events.functions import computes_conditions, with_functions
 from upbeat.scenario.events.links import EventConnection, Sender
 from upbeat.units.discrete.model import Discrete, Emission, Mode, Variable, discrete_of
 from upbeat.units.equations.arranging import free_name
@@ -471,9 +471,20 @@ def _reported(link: _Linked, guard: _Guard, armed: str, indicator: Expr) -> Expr
     return Apply(Op.OR, (Name(link.reported), news))
 
 
+def watcher_of(model: object) -> Watcher | None:
+    """The events that a unit watches for, and what it tells; None if it is another one."""
+    return model if isinstance(model, Watcher) else None
+
+
 def watchers(units: Mapping[str, Model]) -> dict[str, Watcher]:
     """The units that watch for events, by name."""
     return {name: model for name, model in units.items() if isinstance(model, Watcher)}
+
+
+def looks_at_instants(model: object) -> bool:
+    """Whether a unit looks at signals for the sake of events: at instants only, so that it needs no
+    trajectories."""
+    return watcher_of(model) is not None or computes_conditions(model)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -576,7 +587,7 @@ def named(conditions: Iterable[Expr]) -> set[str]:
 def behind(closed: Scenario, units: Iterable[str]) -> set[str]:
     """These units, but in place of those that compute functions the ones that the functions look at."""
     given = set(units)
-    functions = {unit for unit in given if isinstance(closed.units[unit], Conditions)}
+    functions = {unit for unit in given if computes_conditions(closed.units[unit])}
     return (given - functions) | {
         source for c in closed.connections if c.unit in functions for source, _ in c.sources
     }

@@ -81,7 +81,7 @@ from upbeat.scenario.assemble import Sections, assemble, with_values
 from upbeat.scenario.connection import pairs_of
 from upbeat.scenario.files.definitions import MAX_EVENTS, Definitions, Nest
 from upbeat.scenario.files.fmu_models import fmu_table
-from upbeat.scenario.files.toml import Lines
+from upbeat.scenario.files.toml import KEYS, Lines
 from upbeat.scenario.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -95,22 +95,7 @@ MAX_ENTRIES = 15_000
 LARGEST = 10_000_000
 """In bytes. A file that is larger is not a scenario; its data belong into a CSV file."""
 
-_TABLES = (
-    "models",
-    "units",
-    "connections",
-    "inputs",
-    "outputs",
-    "events",
-    "properties",
-    "structures",
-    "hints",
-    "master",
-    "run",
-    "record",
-    "study",
-)
-_KEYS = ("upbeat", "name", *_TABLES)
+_TABLES = KEYS[2:]  # after the version and the name
 
 
 @dataclass(frozen=True)
@@ -346,8 +331,8 @@ def _syntax(message: str, text: str, source: str) -> FileProblem:
 def _tables(content: Mapping[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
     """The tables of a file, all there and all tables; with complaints about everything else."""
     for key in content:
-        if key not in _KEYS:
-            problems.add((key,), f"unknown key '{key}'", suggest(key, _KEYS, "keys"))
+        if key not in KEYS:
+            problems.add((key,), f"unknown key '{key}'", suggest(key, KEYS, "keys"))
     version = content.get("upbeat", VERSION)
     if version != VERSION or isinstance(version, bool):
         problems.add(

@@ -32,23 +32,11 @@ _SPREAD = ("states", "inputs", "outputs", "parameters", "variables", "locals", "
 """Parts of a unit that are written with a line for each entry."""
 _GROUPS = ("models", "units", "events", "structures")
 """Tables whose entries have a head each."""
-_ORDER = (
-    "upbeat",
-    "name",
-    *_GROUPS[:2],
-    "connections",
-    "inputs",
-    "outputs",
-    "events",
-    "properties",
-    "structures",
-    "hints",
-    "master",
-    "run",
-    "record",
-    "study",
+KEYS = (
+    *("upbeat", "name", *_GROUPS[:2], "connections", "inputs", "outputs", "events", "properties"),
+    *("structures", "hints", "master", "run", "record", "study"),
 )
-"""In which order tables come; others come last."""
+"""What a file may have, in the order in which it is written."""
 
 
 def toml_text(content: Mapping[str, Any]) -> str:
@@ -722,4 +710,4 @@ def _with_section(layout: Layout, path: Keys, value: Mapping[str, Any]) -> str:
 
 
 def _rank(name: str) -> int:
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
+    return KEYS.index(name) if name in KEYS else len(KEYS)

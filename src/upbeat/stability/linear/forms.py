@@ -19,7 +19,7 @@ from upbeat.core.expr import ONE, Cell, Expr, Kernel, cells, directional_derivat
 from upbeat.core.ports import Kind, Port, Signal, Value
 from upbeat.core.replay import Allowance
 from upbeat.engine.interpret import Action, Interpreter, Kept, evaluator
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.master.computations import Solve
 from upbeat.master.dataflow import Flow as DataFlow
 from upbeat.master.program import (
@@ -570,7 +570,8 @@ def looks_back(program: Program, models: Mapping[str, Model], steps: Sequence[Bl
 
 def opened(model: Model) -> TypeGuard[Nested]:
     """Whether a model is a nested scenario whose inside is followed; one with events is a unit as a whole."""
-    return isinstance(model, Nested) and not model.has_events
+    nested = nested_of(model)
+    return nested is not None and not nested.has_events
 
 
 class Neighbour(Interpreter):

@@ -14,7 +14,7 @@ from upbeat.core.errors import InvalidInput, RunError, suggest
 from upbeat.core.time import Span, checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import Isolation, together
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.settings import Settings
 from upbeat.master.paces.pace import EventDriven, Fixed, equal_steps
 from upbeat.master.program import Program
@@ -379,7 +379,7 @@ class Inducing:
         self.ideal = ideal
         self._blocks = tuple(blocks)
         self._sizes = different(sizes)
-        self._nested = any(isinstance(model, Nested) for model in experiment.closed.units.values())
+        self._nested = any(nested_of(model) is not None for model in experiment.closed.units.values())
         self.inside = fixed_inside(together(experiment.closed)) if self._nested else ()
         """The sizes of steps inside nested scenarios: others have to fit them."""
         self._machine: Followed | None = None

@@ -38,11 +38,11 @@ from upbeat.core.expr import Expr, names
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Signal
 from upbeat.engine.interpret import Interpreter
-from upbeat.engine.nesting.model import Nested
+from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.master.program import Block
 from upbeat.scenario.directory import EVENTS, INPUTS
 from upbeat.scenario.events.links import Sender
-from upbeat.scenario.events.watcher import Watcher
+from upbeat.scenario.events.watcher import watcher_of
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.linear.discrete_unit import DiscreteLinearUnit
@@ -371,7 +371,7 @@ def _linear_unit(name: str, model: Model, unit: Any, given: Given, how: How) -> 
         return DiscreteLinearUnit(name, unit, model, given)
     if not any(continuous(model)):
         return StaticLinearUnit()
-    if isinstance(model, Nested):
+    if nested_of(model) is not None:
         raise InvalidInput(
             f"'{name}' cannot be linearised: it is a scenario that sends or receives events, and what "
             "happens then is no matrix. Give it inputs and outputs that are signals alone, or judge what is "
@@ -426,14 +426,14 @@ def _any_length(step: float) -> None:
 
 def _carries_numbers(model: Model) -> bool:
     """Whether a unit takes, keeps or gives real numbers, but one that only watches for events."""
-    return not isinstance(model, Watcher) and any(
+    return watcher_of(model) is None and any(
         port.kind is Kind.REAL and port.causality is not Causality.PARAMETER for port in model.ports
     )
 
 
 def continuous(model: Model) -> Iterator[str]:
     """The outputs of a unit that others can follow with rows of their own."""
-    if not isinstance(model, Watcher):
+    if watcher_of(model) is None:
         for port in model.ports:
             if port.causality is Causality.OUTPUT and port.kind is Kind.REAL and not port.event:
                 yield port.name
@@ -473,7 +473,7 @@ def doubts(scenario: Scenario, around: str = "") -> Iterator[Doubt]:
                 yield Doubt(f"{name} has events, and a matrix describes the time between them", False)
             if not Symbolic(equations).constant:
                 yield Doubt(f"{name} is not linear")
-        elif isinstance(model, Waiting) and not isinstance(model, Watcher):
+        elif isinstance(model, Waiting) and watcher_of(model) is None:
             yield Doubt(f"{name} acts at events, and what they do is tried out at this point")
         elif any(continuous(model)):
             yield Doubt(f"{name} is a {type(model).__name__}, and it is not known whether it is linear")
@@ -666,7 +666,7 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
         followed |= {end for output in scenario.outputs for end in output.sources}
     all_equations = [getattr(model, "equations", None) for model in scenario.units.values()]
     added_only = all(
-        isinstance(model, Watcher) or (isinstance(own, Equations) and Symbolic(own).constant)
+        watcher_of(model) is not None or (isinstance(own, Equations) and Symbolic(own).constant)
         for model, own in zip(scenario.units.values(), all_equations, strict=True)
     ) and all(affine(c.cells, {n for cell in c.cells for n in names(cell)}) for c in scenario.connections)
     heard_from = {sender.source for senders in sent.values() for sender in senders}
@@ -692,8 +692,8 @@ def unseen_events(scenario: Scenario, around: str = "") -> Iterator[Unseen]:
             if read and any(of == unit for of, _ in (*followed, *heard_from)):
                 name = around + path_of(scenario, unit)
                 yield Unseen(f"when '{name}' has events depends on {', '.join(sorted(set(read)))}", False)
-        if isinstance(model, Watcher):
-            for event in model.events:
+        if (watcher := watcher_of(model)) is not None:
+            for event in watcher.events:
                 by_state = any(not names(z) <= {TIME} for z in event.conditions)
                 if by_state and (unit, event.name) in heard_from:
                     yield Unseen(
@@ -712,7 +712,7 @@ def hidden_events(scenario: Scenario, around: str = "") -> Iterator[str]:
 
 
 def _watches(scenario: Scenario, unit: str) -> bool:
-    return isinstance(scenario.units.get(unit), Watcher)
+    return watcher_of(scenario.units.get(unit)) is not None
 
 
 def _unseen_of(
@@ -797,8 +797,8 @@ def _planned(
 def _announces(scenario: Scenario, sender: Sender) -> bool:
     """Whether an event comes from the scenario, at times and with values that no state changes."""
     source, port = sender.source
-    watcher = scenario.units.get(source)
-    if not isinstance(watcher, Watcher) or sender.when is not None:
+    watcher = watcher_of(scenario.units.get(source))
+    if watcher is None or sender.when is not None:
         return False
     plain = {TIME}
     for connection in scenario.connections:
@@ -835,8 +835,8 @@ def _called_events(
     found = []
     for port in event.on:
         for sender in sent.get((unit, port), ()):
-            watcher = scenario.units.get(sender.source[0])
-            if isinstance(watcher, Watcher):
+            watcher = watcher_of(scenario.units.get(sender.source[0]))
+            if watcher is not None:
                 found += [one.name for one in watcher.events if sender.source[1] in dict(one.then)]
     return found or [event.name]
 

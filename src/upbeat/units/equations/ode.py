@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Apply, Expr, Lookup, Name, Number, Op, evaluate, names, parse, substitute
+from upbeat.core.expr.nodes import ordered
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.core.records import dataclass
@@ -400,6 +401,10 @@ def equations_of(model: object) -> Equations | None:
 def periods(equations: Equations, output: str) -> tuple[float, ...]:
     """The periods of an output, or of a cell of it, as far as its equation tells: of floor, ceil, mod, sin,
     cos and tan of what is linear in time. Parameters count as they are."""
+    definitions = (*(one.definition for one in equations.outputs), *equations.locals)
+    nodes = ordered(cell for one in definitions for cell in one.cells)
+    if not any(isinstance(node, Apply) and node.op in _REPEATING for node in nodes):
+        return ()  # as nearly always, and what follows takes a look at everything
     tree = over_time(equations, output)
     found: set[float] = set()
     waiting: list[Expr] = [tree]
