@@ -99,8 +99,8 @@ class Selections:
 
 
 def _with_labels(column: Column, other: Column, first: Column | None = None) -> Column:
-    """A column with the labels of another one as well, where these are what a master says of its units, such as
-    who went first: there are others in each structure."""
+    """A column with the labels of another one as well, where it says which unit went first: there are others
+    in each structure."""
     if column.name != LEADER or not (column.items and other.items):
         return column
     known = first or column
