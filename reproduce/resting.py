@@ -7,8 +7,8 @@ largest over all rows.
 
 Chains of N bodies: pendulums of one length that touch where they hang (Newton's cradle), whose positions are
 those of free pendulums, sorted, as bodies of one mass exchange their speeds; and rows of random masses that
-collide with restitution 1, 0.8 and 0: momentum must stay, energy must not grow, and at the end nothing closes;
-without restitution all have the speed that momentum gives them.
+collide with restitution 1, 0.8 and 0: momentum must stay, energy must not grow, and at the end nothing
+closes; without restitution all have the speed that momentum gives them.
 """
 
 from __future__ import annotations
@@ -547,7 +547,7 @@ def cradle(count: int) -> dict[str, Any]:
 
 def collisions(count: int, restitution: float, rng: np.random.Generator) -> dict[str, Any]:
     """A row of random masses that all touch, hit by the first, then left to itself: what becomes of momentum
-    and energy, whether some still close, and of what loses all (restitution 0) the speed that all have then."""
+    and energy, whether some still close, and without restitution, how far from the common speed they are."""
     masses = rng.uniform(0.5, 2.0, count)
     unit = row(count, [float(m) for m in masses], restitution, 0.0)
     unit = unit.with_values({"v0": 1.0})
@@ -590,8 +590,9 @@ def main() -> int:
     good = [one for one in rows if "ended" not in one]
     print(
         f"\nrows of random masses: momentum within {max(one['momentum'] for one in good):.1e}, energy "
-        f"grows by at most {max(one['energy_grown'] for one in good):.1e}; {sum(one['collapsed'] for one in good)} "
-        f"collapse; {len(rows) - len(good)} of {len(rows)} ended with a message"
+        f"grows by at most {max(one['energy_grown'] for one in good):.1e}; "
+        f"{sum(one['collapsed'] for one in good)} collapse; {len(rows) - len(good)} of {len(rows)} ended "
+        "with a message"
     )
     misses = [f"{one['name']}: error {one['error']:.2g}" for one in systems if not one["error"] <= ASKED]
     misses += [f"{one['name']}: the log says {one['log']}" for one in systems if not one["told"]]
@@ -608,8 +609,8 @@ def main() -> int:
         if one["momentum"] > 1e-12 or one["energy_grown"] > 1e-12
     ]
     misses += [
-        f"row of {one['bodies']}, {one['restitution']}: closes by {one['closing']:.2g}, off the common speed by "
-        f"{one['off_common_speed']:.2g}"
+        f"row of {one['bodies']}, {one['restitution']}: closes by {one['closing']:.2g}, off the common speed "
+        f"by {one['off_common_speed']:.2g}"
         for one in good
         if one["closing"] > 1e-11 or one["off_common_speed"] > 1e-11
     ]

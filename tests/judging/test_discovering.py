@@ -239,7 +239,7 @@ def test_wrong_arguments_are_told():
     scenario = SYSTEMS["ball"].make()
     with pytest.raises(up.InvalidInput, match="between 0 and 1"):
         up.discover(scenario, step=0.1, until=1.0, confidence=2.0)
-    with pytest.raises(up.InvalidInput, match="seconds: .* from 0 on, such as 60, not -1"):
+    with pytest.raises(up.InvalidInput, match=r"seconds: .* from 0 on, such as 60, not -1"):
         up.discover(scenario, step=0.1, until=1.0, seconds=-1)
     with pytest.raises(up.ScenarioError, match="ball"):
         up.discover(scenario, step=0.1, until=1.0, vary={"ball.height": [1.0]})

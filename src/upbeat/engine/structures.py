@@ -162,11 +162,16 @@ class Rows:
         return made
 
     def after(self, rows: int) -> None:
+        self._begun = True
         self._recorder.after(rows)
 
     def row(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
-        keep, self._begun = self._recorder.row if self._begun else self._recorder.finish, True
-        keep(time, self._wide(values), None if left is None else self._wide(left))
+        wide = time, self._wide(values), None if left is None else self._wide(left)
+        if self._begun:
+            self._recorder.row(*wide)
+        else:  # the row with which a structure begins: kept, if it is not there already
+            self._recorder.finish(*wide)
+            self.after(1)
 
     def finish(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
         self._recorder.finish(time, self._wide(values), None if left is None else self._wide(left))

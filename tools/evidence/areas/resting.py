@@ -24,8 +24,8 @@ CLAIMS = (
         lambda d: all(one["error"] <= 1e-10 and one["energy"] <= 1e-10 for one in d["cradle"]),
     ),
     Claim(
-        "rows of 2 to 50 random masses that touch, restitution 1, 0.8 and 0: those that end with an error, do not "
-        "keep momentum, gain energy or still close",
+        "rows of 2 to 50 random masses that touch, restitution 1, 0.8 and 0: those that end with an error, "
+        "do not keep momentum, gain energy or still close",
         "0",
         RESTING,
         lambda d: f"{sum(not _ended_well(one) for one in d['rows'])} of {len(d['rows'])}",
