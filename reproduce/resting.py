@@ -7,7 +7,8 @@ largest over all rows.
 
 Chains of N bodies: pendulums of one length that touch where they hang (Newton's cradle), whose positions are
 those of free pendulums, sorted, as bodies of one mass exchange their speeds; and rows of random masses that
-collide with restitution 1 and 0.8: momentum must stay, and energy must not grow.
+collide with restitution 1, 0.8 and 0: momentum must stay, energy must not grow, and at the end nothing
+closes; without restitution all have the speed that momentum gives them.
 """
 
 from __future__ import annotations
@@ -512,7 +513,8 @@ def judged(name: str, problem: Problem) -> dict[str, Any]:
 
 
 def row(count: int, masses: Sequence[float], restitution: float, pull: float) -> up.Ode:
-    """Bodies in a row: their displacements from where they touch, pulled back as pendulums are."""
+    """Bodies in a row: their displacements from where they touch, pulled back as pendulums are. What loses
+    energy may collide without end at one instant (`rests`)."""
     states = {f"x{i}": f"v{i}" for i in range(count)} | {f"v{i}": f"-{pull!r}*x{i}" for i in range(count)}
     events = {}
     for i in range(count - 1):
@@ -521,6 +523,7 @@ def row(count: int, masses: Sequence[float], restitution: float, pull: float) ->
         events[f"hit{i}"] = {
             "when": f"x{i + 1} <= x{i} and v{i + 1} < v{i}",
             "then": {f"v{i}": f"v{i} - {b!r}*{meets}", f"v{i + 1}": f"v{i + 1} + {a!r}*{meets}"},
+            "rests": restitution < 1.0,
         }
     return up.Ode(states, events=events, solver=up.RK4(step=1e-3) if pull else "euler")
 
@@ -543,8 +546,8 @@ def cradle(count: int) -> dict[str, Any]:
 
 
 def collisions(count: int, restitution: float, rng: np.random.Generator) -> dict[str, Any]:
-    """A row of random masses that all touch, hit by the first, then left to itself: what becomes of "
-    "momentum and energy."""
+    """A row of random masses that all touch, hit by the first, then left to itself: what becomes of momentum
+    and energy, whether some still close, and without restitution, how far from the common speed they are."""
     masses = rng.uniform(0.5, 2.0, count)
     unit = row(count, [float(m) for m in masses], restitution, 0.0)
     unit = unit.with_values({"v0": 1.0})
@@ -556,9 +559,12 @@ def collisions(count: int, restitution: float, rng: np.random.Generator) -> dict
     v = np.array([trace[f"u.v{i}"] for i in range(count)])
     momentum, energy = masses @ v, masses @ (v * v) / 2.0
     grown = float(np.maximum(np.diff(energy), 0.0).max() / (masses[0] / 2.0))
+    together = float(np.abs(v[:, -1] - masses[0] / masses.sum()).max()) if restitution == 0.0 else 0.0
     return found | {
         "momentum": float(np.abs(momentum / masses[0] - 1.0).max()),
         "energy_left": float(energy[-1] / (masses[0] / 2.0)), "energy_grown": grown,
+        "closing": float(max(0.0, -np.diff(v[:, -1]).min())), "off_common_speed": together,
+        "collapsed": bool(len(trace.events)),
     }  # fmt: skip
 
 
@@ -580,12 +586,13 @@ def main() -> int:
     for one in cradles[::8]:
         print(f"{one['bodies']:6}{one['error']:10.1e}{one['energy']:10.1e}")
     rng = np.random.default_rng(3)
-    rows = [collisions(count, e, rng) for e in (1.0, 0.8) for count in range(2, 51)]
+    rows = [collisions(count, e, rng) for e in (1.0, 0.8, 0.0) for count in range(2, 51)]
     good = [one for one in rows if "ended" not in one]
     print(
         f"\nrows of random masses: momentum within {max(one['momentum'] for one in good):.1e}, energy "
-        f"grows by at most {max(one['energy_grown'] for one in good):.1e}; {len(rows) - len(good)} of "
-        f"{len(rows)} ended with a message"
+        f"grows by at most {max(one['energy_grown'] for one in good):.1e}; "
+        f"{sum(one['collapsed'] for one in good)} collapse; {len(rows) - len(good)} of {len(rows)} ended "
+        "with a message"
     )
     misses = [f"{one['name']}: error {one['error']:.2g}" for one in systems if not one["error"] <= ASKED]
     misses += [f"{one['name']}: the log says {one['log']}" for one in systems if not one["told"]]
@@ -600,6 +607,12 @@ def main() -> int:
         f"row of {one['bodies']}: momentum {one['momentum']:.2g}, energy grown by {one['energy_grown']:.2g}"
         for one in good
         if one["momentum"] > 1e-12 or one["energy_grown"] > 1e-12
+    ]
+    misses += [
+        f"row of {one['bodies']}, {one['restitution']}: closes by {one['closing']:.2g}, off the common speed "
+        f"by {one['off_common_speed']:.2g}"
+        for one in good
+        if one["closing"] > 1e-11 or one["off_common_speed"] > 1e-11
     ]
     for miss in misses:
         print("missed:", miss)

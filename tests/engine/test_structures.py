@@ -328,6 +328,40 @@ def test_what_is_absent_is_not_a_number(engine: Any, every: int) -> None:
     assert 0.0 < summary.mean < summary.maximum
 
 
+@pytest.mark.parametrize("engine", [*ENGINES, "compiled"])
+@pytest.mark.parametrize("every", [1, 3])
+def test_other_units_may_go_first_in_each_structure(tmp_path: Path, engine: Any, every: int) -> None:
+    ball = up.Ode({"h": "v", "v": "-9.81"}, start={"h": 1.0}, outputs=["h", "v"])
+    bounce = {"when": "a.h <= 0 and a.v < 0", "then": {"a.v": "-a.v"}}
+    scenario = up.Scenario(
+        {"a": ball, "b": ball},
+        structures={
+            "one": {"units": ["b"], "events": {"low": {"when": "b.h <= 0 and b.v < 0", "to": "two"}}},
+            "two": {"units": ["a"], "events": {"hit": bounce | {"to": "three"}}},
+            "three": {},
+        },
+    )
+    made = up.experiment(
+        scenario, pace=0.1, until=2.0, coupling=up.Interruptible(), engine=engine, every=every
+    )
+    trace = made.run()
+    fall = (2 / 9.81) ** 0.5
+    assert [event.name for event in trace.events] == ["low", "hit"]
+    assert np.abs(trace.events.times() - [fall, 2 * fall]).max() < 1e-12
+    first, there = trace.labels("leader"), trace.labels("structure")
+    led = [(str(place), str(who)) for place, who in zip(there, first, strict=True) if who != "(none)"]
+    if every == 1:
+        assert set(led) >= {("one", "b"), ("two", "a")}
+    assert set(led) <= {("one", "b"), ("two", "a"), ("two", "b"), ("three", "a"), ("three", "b")}
+    if engine != "compiled":
+        with made.with_(checkpoint=Checkpoint(tmp_path / "run.checkpoint")).open() as run:
+            while run.time < 0.6:
+                run.step()
+        same(trace, up.resume(tmp_path / "run.checkpoint"))
+    if engine != "native":
+        same(trace, made.with_(engine="native").run())
+
+
 def test_patterns_may_match_in_one_structure() -> None:
     made = up.experiment(valve(), step=0.125, until=2.5, record=["second.*", "tank.q"])
     assert made.run().names == ("tank.q", "second.h", "second.mode", "second.full", "second.q", "structure")

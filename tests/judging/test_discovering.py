@@ -110,6 +110,28 @@ def test_a_threshold_is_found_where_units_can_go_back():
     assert found.steps < 6.0 / 0.05 * 16  # short steps only around what is strange
 
 
+def test_the_first_change_of_what_stood_still_is_found_too():
+    """Else the threshold would need another condition for why nothing happened the first time."""
+    wave = up.Ode({"x": "cos(time)"})
+    lamp = up.Function(inputs=["x"], outputs={"y": "1 if x > 0.3 else 0"})
+    scenario = up.Scenario({"a": wave, "b": lamp}, {"b.x": "a.x"})
+    found = up.discover(scenario, step=0.1, until=40.0)
+    assert {one.when for one in found.sure} == {"a.x >= 0.3", "a.x <= 0.3"}
+    assert sum(one.count for one in found.sure) == 13
+    assert found.unexplained == ()
+
+
+def test_what_happens_exactly_at_a_communication_point_has_a_threshold_there():
+    """Behind the event the curve bends: the threshold is none the less zero."""
+    ball = up.Ode(
+        {"h": "v", "v": "-9.81"},
+        start={"h": 1.0},
+        events={"bounce": {"when": "h <= 0 and v < 0", "then": {"v": "-0.9*v"}}},
+    )
+    found = up.discover(up.Scenario({"ball": ball}), step=0.1, until=3.0, coupling=up.Negotiated())
+    assert [one.when for one in found.sure] == ["ball.h <= 0"]
+
+
 def test_a_hysteresis_is_two_conditions():
     high, low = sorted(found_in("oven").sure, key=lambda one: -one.threshold)
     assert (high.when, low.when) == ("oven.T >= 21", "oven.T <= 19")
@@ -217,6 +239,8 @@ def test_wrong_arguments_are_told():
     scenario = SYSTEMS["ball"].make()
     with pytest.raises(up.InvalidInput, match="between 0 and 1"):
         up.discover(scenario, step=0.1, until=1.0, confidence=2.0)
+    with pytest.raises(up.InvalidInput, match=r"seconds: .* from 0 on, such as 60, not -1"):
+        up.discover(scenario, step=0.1, until=1.0, seconds=-1)
     with pytest.raises(up.ScenarioError, match="ball"):
         up.discover(scenario, step=0.1, until=1.0, vary={"ball.height": [1.0]})
     made = up.experiment(scenario, step=0.1, until=1.0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -202,6 +204,87 @@ def test_newtons_cradle(engine: str, count: int) -> None:
     assert np.abs(found - np.sort(free, axis=0)).max() < 1e-11
 
 
+def touching(masses: Sequence[float], restitution: float, pull: str = "0", rests: bool = True) -> up.Ode:
+    """Bodies in a row, all in touch, the first of which comes with a speed of 1."""
+    count = len(masses)
+    states = {f"x{i}": f"v{i}" for i in range(count)} | {f"v{i}": pull.format(i) for i in range(count)}
+    events = {}
+    for i, (a, b) in enumerate(pairwise(masses)):
+        meets = f"{1 + restitution!r}*(v{i} - v{i + 1})/{a + b!r}"
+        events[f"hit{i}"] = {
+            "when": f"x{i + 1} <= x{i} and v{i + 1} < v{i}",
+            "then": {f"v{i}": f"v{i} - {b!r}*{meets}", f"v{i + 1}": f"v{i + 1} + {a!r}*{meets}"},
+            "rests": rests,
+        }
+    return up.Ode(states, start={"v0": 1.0}, events=events, solver="euler")
+
+
+def speeds(trace: up.Trace, count: int, row: int = -1) -> Any:
+    return np.array([trace[f"u.v{i}"][row] for i in range(count)])
+
+
+@pytest.mark.parametrize("coupling", [up.Negotiated(), up.Jacobi()])
+@pytest.mark.parametrize(("count", "restitution"), [(3, 0.0), (8, 0.0), (9, 0.2), (16, 0.5), (50, 0.0)])
+def test_what_collides_without_end_ends(engine: str, count: int, restitution: float, coupling: Any) -> None:
+    """Inelastic collapse. Where all stay together, momentum says how fast."""
+    if engine == "interpret" and count == 50:
+        pytest.skip("the native engine has done it")
+    masses = [float(m) for m in np.random.default_rng(count).uniform(0.5, 2.0, count)]
+    trace = run(touching(masses, restitution), 0.3, engine, coupling=coupling)
+    v = speeds(trace, count)
+    assert abs(np.dot(masses, v) / masses[0] - 1.0) < 1e-13
+    assert np.diff(v).min() > -1e-12  # nothing closes any more
+    assert np.dot(masses, v * v) <= masses[0] * (
+        1 - (1 - restitution**2) * masses[1] / (masses[0] + masses[1])
+    )
+    if restitution == 0.0:
+        assert np.abs(v - masses[0] / sum(masses)).max() < 1e-12
+    if count > 3:
+        ((name, at, why),) = log(trace)
+        assert (name, why) == ("hit0_collapses", "bodies that touch collided at one instant without end")
+        assert at == 0.0 or coupling == up.Jacobi()
+
+
+def test_what_loses_nothing_does_not_collapse(engine: str) -> None:
+    """A light body between two heavy ones: more than a hundred impacts of each pair at one instant."""
+    masses = [1.0, 1e-5, 1.0]
+    trace = run(touching(masses, 1.0), 0.3, engine)
+    v = speeds(trace, 3)
+    assert not log(trace)
+    assert abs(np.dot(masses, v * v) - 1.0) < 1e-11
+    assert abs(np.dot(masses, v) - 1.0) < 1e-12
+    assert np.diff(v).min() > -1e-12
+
+
+def test_a_tower_without_restitution_that_is_let_go_in_touch_rests(engine: str) -> None:
+    """Dropped as one, it lands as one: each is stopped by the one below, at one instant."""
+    count = 5
+    states = {f"x{i}": f"v{i}" for i in range(count)} | {f"v{i}": "-9.81" for i in range(count)}
+    events: dict[str, Any] = {"floor": {"when": "x0 <= 0 and v0 < 0", "then": {"v0": "0"}, "rests": True}}
+    for i in range(count - 1):
+        mean = f"({i + 1}.0*v{i} + {i + 2}.0*v{i + 1})/{2 * i + 3}.0"
+        events[f"hit{i}"] = {
+            "when": f"x{i + 1} <= x{i} and v{i + 1} < v{i}",
+            "then": {f"v{i}": mean, f"v{i + 1}": mean},
+            "rests": True,
+        }
+    start = {f"x{i}": 0.5 for i in range(count)}
+    unit = up.Ode(states, start=start, events=events, solver=TIGHT)
+    trace = run(unit, 2.0, engine)
+    landed = (1 / 9.81) ** 0.5
+    assert log(trace)
+    assert max(abs(at - landed) for _, at, _ in log(trace)) < 1e-9
+    assert max(abs(trace[f"u.x{i}"][-1]) for i in range(count)) < 1e-9
+    assert max(abs(trace[f"u.v{i}"][-1]) for i in range(count)) < 1e-11
+    assert all(trace[f"u.{name}_resting"][-1] for name in ("floor", "hit0", "hit1", "hit2", "hit3"))
+
+
+def test_more_than_eight_only_collide_and_only_where_nothing_presses() -> None:
+    assert not any("resting" in port.name for port in touching([1.0] * 12, 0.5).ports)
+    with pytest.raises(up.ModelError, match=r"at most 8 .* can be held, not 11.*may only collide"):
+        touching([1.0] * 12, 0.5, pull="-{}")
+
+
 # -------------------------------------------------------------------- engines
 
 
@@ -247,7 +330,13 @@ def test_engines_agree(made: tuple[up.Ode, str], coupling: Any) -> None:
 
 @needs_native
 @pytest.mark.parametrize(
-    "unit", [tower(3), up.Ode({"s": "u"}, start={"s": 0.3}, variables={"u": 1.0}, events=RELAY)]
+    "unit",
+    [
+        tower(3),
+        up.Ode({"s": "u"}, start={"s": 0.3}, variables={"u": 1.0}, events=RELAY),
+        touching([1.0, 2.0, 0.7, 1.3, 1.0], 0.0),
+        touching([1.0 + 0.3 * (k % 3) for k in range(14)], 0.4),
+    ],
 )
 def test_so_does_the_compiled_one(unit: up.Ode) -> None:
     assert outcome(unit, "compiled") == outcome(unit, "native")

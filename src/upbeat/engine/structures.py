@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -26,6 +27,7 @@ from upbeat.engine.machine import Machine
 from upbeat.engine.packing import Contents, Packing
 from upbeat.engine.plan import Plan
 from upbeat.engine.selection import Selection, select
+from upbeat.master.couplings.interruptible import COLUMN as LEADER
 from upbeat.master.paces.pace import nominal_step
 from upbeat.master.program import Leads, Program
 from upbeat.scenario.directory import EVENTS
@@ -49,11 +51,13 @@ NO_STEP = 1e-9
 
 @dataclass(frozen=True)
 class Selections:
-    """What is recorded of each structure, and of all together: `places` say where its columns are there."""
+    """What is recorded of each structure, and of all together: `places` say where its columns are there, and
+    `labels` which label there stands for each of its own, of columns (by place) where these are others."""
 
     whole: Selection
     parts: Mapping[str, Selection]
     places: Mapping[str, tuple[int, ...]]
+    labels: Mapping[str, Mapping[int, tuple[int, ...]]]
 
     @classmethod
     def of(cls, structures: Mapping[str, Experiment], patterns: Sequence[str] | None) -> Selections:
@@ -67,7 +71,9 @@ class Selections:
         kinds: dict[str, Any] = {}
         for name, part in parts.items():
             for column in part.columns:
-                if columns.setdefault(column.name, column) != column:
+                known = columns.setdefault(column.name, column)
+                columns[column.name] = together = _with_labels(known, column)
+                if together != _with_labels(column, known, first=known):
                     raise InvalidInput(
                         f"'{column.name}' is something else in the structure '{name}' than in one before: "
                         "give it the same kind, unit of measure and labels everywhere, or another name"
@@ -78,11 +84,27 @@ class Selections:
                         f"the event '{kind.name}' carries something else in the structure '{name}' than in "
                         "one before: give it another name"
                     )
-        labels = tuple(structures)
-        ordered = [*columns.values(), Column(COLUMN, Kind.INTEGER, None, labels)]
+        ordered = [*columns.values(), Column(COLUMN, Kind.INTEGER, None, tuple(structures))]
         index = {column.name: place for place, column in enumerate(ordered)}
         places = {name: tuple(index[column.name] for column in part.columns) for name, part in parts.items()}
-        return cls(Selection(tuple(ordered), (), tuple(kinds.values())), parts, places)
+        labels = {
+            name: {
+                (at := index[column.name]): tuple(map(ordered[at].items.index, column.items))
+                for column in part.columns
+                if column.items != ordered[index[column.name]].items
+            }
+            for name, part in parts.items()
+        }
+        return cls(Selection(tuple(ordered), (), tuple(kinds.values())), parts, places, labels)
+
+
+def _with_labels(column: Column, other: Column, first: Column | None = None) -> Column:
+    """A column with the labels of another one as well, where it says which unit went first: there are others
+    in each structure."""
+    if column.name != LEADER or not (column.items and other.items):
+        return column
+    known = first or column
+    return replace(column, items=tuple(dict.fromkeys((*known.items, *column.items, *other.items))))
 
 
 def _there(program: Program, patterns: Sequence[str] | None) -> list[str] | None:
@@ -103,6 +125,7 @@ class Rows:
     def __init__(self, recorder: Recorder, selections: Selections, structure: str) -> None:
         self._recorder = recorder
         self._places = selections.places[structure]
+        self._labels = selections.labels[structure]
         columns = selections.whole.columns
         self._texts = [at for at in self._places if columns[at].kind is Kind.STRING]
         blank: list[Value] = [nan if c.kind is Kind.REAL else c.kind.zero for c in columns]
@@ -120,12 +143,17 @@ class Rows:
         row = self._blank.copy()
         for at, value in zip(self._places, values, strict=True):
             row[at] = value
+        for at, labels in self._labels.items():
+            row[at] = labels[int(row[at])]
         return row
 
     def _matrix(self, cells: Cells, strings: Sequence[str] | None) -> Cells:
         made = np.tile(self._cells, (len(cells), 1))
         made[:, 0] = cells[:, 0]
         made[:, [1 + at for at in self._places]] = cells[:, 1:]
+        for at, labels in self._labels.items():
+            column = np.ascontiguousarray(made[:, 1 + at]).view(np.int64)
+            made[:, 1 + at] = np.array(labels, dtype=np.int64)[column].view(np.float64)
         if self._texts and strings is not None:
             numbers = np.array([self._recorder.number(text) for text in strings], dtype=np.int64)
             for at in self._texts:
@@ -134,11 +162,16 @@ class Rows:
         return made
 
     def after(self, rows: int) -> None:
+        self._begun = True
         self._recorder.after(rows)
 
     def row(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
-        keep, self._begun = self._recorder.row if self._begun else self._recorder.finish, True
-        keep(time, self._wide(values), None if left is None else self._wide(left))
+        wide = time, self._wide(values), None if left is None else self._wide(left)
+        if self._begun:
+            self._recorder.row(*wide)
+        else:  # the row with which a structure begins: kept, if it is not there already
+            self._recorder.finish(*wide)
+            self.after(1)
 
     def finish(self, time: float, values: Sequence[Value], left: Sequence[Value] | None = None) -> None:
         self._recorder.finish(time, self._wide(values), None if left is None else self._wide(left))

@@ -56,6 +56,10 @@ COARSE = 4
 """So many times as many steps has a run whose units can go back, and short ones around what is strange."""
 STRANGE = 4.0
 """A value that is off its course by so many times as much as usual is worth short steps."""
+EXACT = 4
+"""A signal that so often was exactly where it was expected is strange where it is not any more,"""
+EXACTLY = 1e-9
+"""by more than this part of its size."""
 NEARBY = 100
 """So many rows around a suspect are looked at closely."""
 CONFIDENCE = 0.7
@@ -242,20 +246,22 @@ def _looked_at_twice(
 
 
 class _Course:
-    """The last three values of some signals, what is usual to miss when they are continued, and their
-    ranges."""
+    """The last three values of some signals, what is usual to miss when they are continued (and how often
+    they were exactly where they were expected), and their ranges."""
 
     def __init__(self, columns: Sequence[int]) -> None:
         self._columns = list(columns)
         self._times: list[float] = []
         self._values: list[Numbers] = []
         self._usual = np.zeros(len(columns))
+        self._exact = np.zeros(len(columns), dtype=int)
         self._low, self._high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
 
     def __copy__(self) -> _Course:
         made = _Course(self._columns)
         made._times, made._values = list(self._times), list(self._values)
-        made._usual, made._low, made._high = self._usual, self._low, self._high
+        made._usual, made._exact = self._usual, self._exact
+        made._low, made._high = self._low, self._high
         return made
 
     def between(self, t: float, step: float) -> bool:
@@ -267,14 +273,16 @@ class _Course:
         now = np.array([row[k] for k in self._columns], dtype=float)
         off = np.abs(now - self._expected(t)) if len(self._times) == 3 else np.zeros(len(now))
         known = self._usual > 0.0
-        strange = bool(
-            (known & (off > STRANGE * self._usual) & (off > NOTABLE * (self._high - self._low))).any()
-        )
-        self._usual = np.where(known, 0.8 * self._usual + 0.2 * np.minimum(off, 4.0 * self._usual), off)
+        size = np.maximum(np.maximum(np.abs(self._low), np.abs(self._high)), np.abs(now))
+        still = ~known & (self._exact >= EXACT) & (off > EXACTLY * size)
+        strange = known & (off > STRANGE * self._usual) & (off > NOTABLE * (self._high - self._low)) | still
+        self._exact = np.where(off > 0.0, 0, self._exact + (len(self._times) == 3))
+        usual = 0.8 * self._usual + 0.2 * np.minimum(off, 4.0 * self._usual)
+        self._usual = np.where(known, usual, np.where(still, off / STRANGE, off))
         self._low, self._high = np.minimum(self._low, now), np.maximum(self._high, now)
         if not self._times or t > self._times[-1]:
             self._times, self._values = [*self._times[-2:], t], [*self._values[-2:], now]
-        return strange
+        return bool(strange.any())
 
     def _expected(self, t: float) -> Numbers:
         """On the parabola through three points."""
@@ -314,6 +322,10 @@ def discover(
     has foretold two events, and given up where it fails. `trace` of what is returned is that run.
     """
     begun = time.monotonic()
+    if not seconds >= 0.0:
+        raise InvalidInput(
+            f"seconds: how long all runs may take is a number from 0 on, such as 60, not {seconds!r}"
+        )
     if while_running:
         if vary:
             raise InvalidInput("vary makes more runs, and while_running there is one: leave out one of them")

@@ -313,7 +313,8 @@ class _Search:
             return None
         if abs(before.slope) * self.evidence.usual < 1e-5 * size or abs(before.slope) <= before.slope_error:
             return None  # it stood still
-        room = before.error + abs(before.slope) * one.spread + 1e-9 * size
+        curved = 0.5 * abs(before.curvature) * one.spread**2
+        room = before.error + abs(before.slope) * one.spread + curved + 1e-9 * size
         if room > 0.25 * size:
             return None
         low, high = before.value - room, before.value + room

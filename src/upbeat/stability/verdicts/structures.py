@@ -78,7 +78,13 @@ def stability_of_structures(
     parts = {}
     for name, part in made.structures.items():
         lasting = without_end(part)
-        parts[name] = stability_of(lasting, at=at, ideal=ideal, scan=scan, seconds=seconds, report=report)
+        try:
+            parts[name] = stability_of(lasting, at=at, ideal=ideal, scan=scan, seconds=seconds, report=report)
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"structure '{name}': {error} Others can be judged alone: choose one (--structure NAME, in "
+                "Python experiment.structures[…])"
+            ) from error
     return StructuresStability(parts, *_switching(made, parts, seconds))
 
 

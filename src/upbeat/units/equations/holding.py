@@ -17,6 +17,9 @@ direction D to the derivatives of the states:
 
 With others held, q' = β + S·m: Gaussian elimination of the other multiples, in formulas, without pivots. A
 contact presses with m = -β/S, and rests while that is positive. A switch slides while m is between 0 and 1.
+
+Contacts that act on each other and lose energy may collide infinitely often at one instant, pair by pair.
+What is left of that ends in one blow on all of them, along the same directions and without restitution.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from upbeat.core.errors import ExpressionError
 from upbeat.core.expr import (
@@ -64,6 +69,11 @@ ROUNDED = 1e-12
 """A speed that is so much smaller than what it is a difference of is zero."""
 CROWDED = 30
 """After so many impacts in so little time a contact has no restitution any more (inelastic collapse)."""
+AT_ONE_INSTANT = 100
+"""After so many impacts of one contact at one instant, those that still close end together (inelastic
+collapse). Without loss, only masses that differ by more than a thousand collide so often."""
+ELASTIC = 1e-9
+"""An impact that takes less of the speed than this is one without loss, and its number is finite."""
 AT_ONCE = 1e-9
 """A state from which both sides lead to a surface in less time, in seconds, lies on it."""
 LARGEST = 8
@@ -74,7 +84,8 @@ STAYED = "nothing drives it off the surface"
 LIFTED = "it is pulled off the surface"
 BOTH = "both sides lead back to the surface"
 LEFT = "one side leads away from the surface"
-REASONS = frozenset({SHORTER, STAYED, LIFTED, BOTH, LEFT})
+COLLAPSED = "bodies that touch collided at one instant without end"
+REASONS = frozenset({SHORTER, STAYED, LIFTED, BOTH, LEFT, COLLAPSED})
 """What events carry at which something begins or ends to be held."""
 
 _ROUGH = 1e-7
@@ -161,6 +172,26 @@ class _Contact(_Held):
     gap: Expr = ZERO
     after: dict[str, Expr] = field(default_factory=dict)
     guards: tuple[Expr, ...] = ()
+    last: str = ""
+    """The variable with the time of its last impact, and of how many there were at that instant."""
+    blows: str = ""
+    part: str = ""
+    """The variable that says what it does in a collapse: 1 if it stays closed, 2 if it would have to pull."""
+    close: str = ""
+
+    @property
+    def closes(self) -> Expr:
+        """Its speed, at most zero where it closes. An impact without restitution may leave a last digit of
+        speed on the wrong side: that does not count as closing, or the contact would not be armed again, and
+        miss the next one."""
+        terms = [_times(slope, Name(name)) for name, slope in self.slopes.items()]
+        size = _sum(apply(Op.ABS, term) for term in (*terms, _minus(self.q, _sum(terms))))
+        return _plus(self.q, _times(Number(ROUNDED), size))
+
+    @property
+    def now(self) -> Expr:
+        """Whether its last impact was at this instant."""
+        return Name(TIME) - Name(self.last) <= 0.0
 
 
 @dataclass
@@ -213,24 +244,31 @@ class _Writer:
         moving = (TIME, *self.states, *self.inputs)
         return values | {name: self._random.uniform(-2.0, 2.0) for name in moving}
 
-    def _on(self, zeros: Sequence[Expr]) -> dict[str, float] | None:
-        """A point where these are zero, by steps of Newton's method; None if it does not find any."""
-        point = self._point()
-        slopes = [{name: differentiate(zero, name) for name in self.states} for zero in zeros]
-        for _ in range(40):
-            for zero, slope in zip(zeros, slopes, strict=True):
-                value = evaluate(zero, point)
-                steps = {name: evaluate(part, point) for name, part in slope.items()}
-                length = sum(step * step for step in steps.values())
-                if not (math.isfinite(value) and 0.0 < length < math.inf):
-                    return None
-                for name, step in steps.items():
-                    point[name] -= value * step / length
-        return point if all(abs(evaluate(zero, point)) < 1e-9 for zero in zeros) else None
-
-    def _points(self, zeros: Sequence[Expr]) -> list[dict[str, float]]:
-        tried = (self._on(zeros) for _ in range(4 * _TRIALS))
-        return [point for point in tried if point is not None][:_TRIALS]
+    def _points(self, zeros: Sequence[Expr], wanted: int = _TRIALS) -> list[dict[str, float]]:
+        """Points where these are zero, by steps of Newton's method: as many as are found, and wanted."""
+        slopes = [self._slopes(zero) for zero in zeros]
+        found: list[dict[str, float]] = []
+        for _ in range(4 * wanted):
+            if len(found) == wanted:
+                break
+            point = self._point()
+            for _ in range(40):
+                values = [evaluate(zero, point) for zero in zeros]
+                rows = [{name: evaluate(part, point) for name, part in slope.items()} for slope in slopes]
+                if all(abs(value) < 1e-9 for value in values):
+                    found.append(point)
+                    break
+                if not all(map(math.isfinite, (*values, *(part for row in rows for part in row.values())))):
+                    break
+                moving = {name: k for k, name in enumerate(dict.fromkeys(n for row in rows for n in row))}
+                matrix = np.zeros((len(rows), len(moving)))
+                for number, row in enumerate(rows):
+                    for name, part in row.items():
+                        matrix[number, moving[name]] = part
+                steps = np.linalg.lstsq(matrix, np.array(values), rcond=None)[0]
+                for name, k in moving.items():
+                    point[name] -= float(steps[k])
+        return found
 
     # -------------------------------------------------------------------- reading
 
@@ -499,11 +537,19 @@ class _Writer:
     def write(self) -> dict[str, Any]:
         """The table of the model that holds what it can."""
         self.matrix = self.couplings()
-        most = max(1 + len(self._coupled(k, self._flags(k))) for k in range(len(self.held)))
-        if most > LARGEST:
-            raise _Refused(
-                f"at most {LARGEST} contacts and switches that act on each other can be held, not {most}"
-            )
+        groups = self._groups()
+        loose = [one for group in groups if len(group) > LARGEST for one in self._loose(group)]
+        for group in groups:
+            contacts = {j: one for j in group if isinstance(one := self.held[j], _Contact)}
+            if len(contacts) > 1:
+                self._write_collapse(contacts, rests=len(group) <= LARGEST)
+        for one in loose:
+            self._write_impact(one)
+        if loose:
+            self.held = [one for one in self.held if not any(one is other for other in loose)]
+            if not self.held:
+                return self.spec
+            self.matrix = self.couplings()
         self.count = free_name("held", self.taken)
         self.spec["variables"][self.count] = {"start": 0, "kind": "integer"}
         self._check_independence()
@@ -534,6 +580,33 @@ class _Writer:
             elif isinstance(one, _Switch):
                 self._write_switch(one)
         return self.spec
+
+    def _groups(self) -> list[list[int]]:
+        """Those that act on each other, directly or through others."""
+        found: list[list[int]] = []
+        for number in range(len(self.held)):
+            if not any(number in group for group in found):
+                found.append(sorted([number, *self._coupled(number, self._flags(number))]))
+        return found
+
+    def _loose(self, group: Sequence[int]) -> list[_Contact]:
+        """The contacts of a group that is too large to rest, if nothing presses them together either."""
+        contacts = [one for j in group if isinstance(one := self.held[j], _Contact)]
+        if len(contacts) == len(group) and not self._pressed_together(contacts):
+            return contacts
+        raise _Refused(
+            f"at most {LARGEST} contacts and switches that act on each other can be held, not {len(group)}. "
+            "More than that may only collide, where nothing presses them together while they touch"
+        )
+
+    def _pressed_together(self, contacts: Sequence[_Contact]) -> bool:
+        """Whether some of them would have to rest: tried where all are closed, and none of them moves."""
+        points = self._points([part for one in contacts for part in (one.gap, one.q)])
+        for point in points:
+            scale = 1.0 + max(abs(value) for value in point.values())
+            if any(not evaluate(one.rate, point) > -_ROUGH * scale for one in contacts):
+                return True
+        return not points
 
     def _near(self, number: int, j: int) -> bool:
         return j == number or j in self._coupled(number, self._flags(number))
@@ -680,15 +753,15 @@ class _Writer:
 
     def _write_contact(self, number: int, one: _Contact) -> None:
         event, flag = one.event, Name(one.flag)
-        before, last, gap, first, close, crowd = (
+        before, gap, first, crowd = (
             free_name(f"{event.name}_{word}", self.taken)
-            for word in ("flights", "last", "flight", "longest", "fades", "crowd")
+            for word in ("flights", "flight", "longest", "crowd")
         )
         variables = self.spec["variables"]
         variables[before] = variables[crowd] = {"start": 0, "kind": "integer"}
-        for name in (last, gap, first):
+        for name in (gap, first):
             variables[name] = 0.0
-        variables[close] = {"start": False, "kind": "boolean"}
+        last, close = self._last(one), self._close(one)
         # the impact itself, with the others that rest holding on where it presses on them
         after = substitute(one.q, one.after)
         flight = Name(TIME) - Name(last)
@@ -739,14 +812,10 @@ class _Writer:
             first: _if(Name(before) >= 1.0, apply(Op.MAX, Name(first), flight), ZERO),
             close: fades,
             crowd: _if(short, Name(crowd) + 1.0, ZERO),
+            **self._counted(one),
         }
-        # An impact without restitution may leave a last digit of speed on the wrong side: that does not count
-        # as closing, or the contact would not be armed again, and miss the next one.
-        terms = [_times(slope, Name(name)) for name, slope in one.slopes.items()]
-        size = _sum(apply(Op.ABS, term) for term in (*terms, _minus(one.q, _sum(terms))))
-        moves = _plus(one.q, _times(Number(ROUNDED), size))
         assert event.indicator is not None
-        when = [event.indicator, moves, apply(Op.SUB, flag, Number(0.5))]
+        when = [event.indicator, one.closes, apply(Op.SUB, flag, Number(0.5))]
         self._put(event.name, when, then, event.written.get("emit"))
         # rest, and its end
         plastic = self._pushed(number, _made(Op.NEG, one.q), self._flags(number), "stop")
@@ -771,6 +840,140 @@ class _Writer:
             {**self._change_of(one, False), **free},
             {lifts: LIFTED},
         )
+
+    # ------------------------------------------------------------ collapses
+
+    def _variable(self, name: str, start: object) -> str:
+        made = free_name(name, self.taken)
+        self.spec["variables"][made] = start
+        return made
+
+    def _last(self, one: _Contact) -> str:
+        one.last = one.last or self._variable(f"{one.event.name}_last", 0.0)
+        return one.last
+
+    def _close(self, one: _Contact) -> str:
+        one.close = one.close or self._variable(
+            f"{one.event.name}_fades", {"start": False, "kind": "boolean"}
+        )
+        return one.close
+
+    def _counted(self, one: _Contact) -> dict[str, Expr | str]:
+        """What an impact notes for a collapse."""
+        if not one.blows:
+            return {}
+        return {
+            one.blows: _if(one.now, Name(one.blows) + 1.0, Number(1.0)),
+            one.part: _if(one.now, Name(one.part), ZERO),
+        }
+
+    def _write_impact(self, one: _Contact) -> None:
+        """One that does not rest, but may collapse with others."""
+        event = one.event
+        assert event.indicator is not None
+        then: dict[str, Expr | str] = {**dict(event.then), one.last: TIME, **self._counted(one)}
+        self._put(event.name, [event.indicator, one.closes], then, event.written.get("emit"))
+
+    def _write_collapse(self, contacts: Mapping[int, _Contact], rests: bool) -> None:
+        """Contacts that act on each other end what they do not end pair by pair, all at once.
+
+        Impulses m along their directions, so that those that close, and those that were stopped before at
+        this instant, stay closed: W·m = -q. Where some would have to pull, it is tried again without these;
+        where others close then, with these. Between bodies in a row it never pulls. Impulses act on pairs of
+        bodies, so momentum is kept; energy changes by q·m/2, which is not above zero.
+        """
+        label = next(iter(contacts.values())).event.name
+        begun = self._variable(f"{label}_collapsed", -1e300)
+        odd = self._variable(f"{label}_odd", {"start": False, "kind": "boolean"})
+        active: dict[int, Expr] = {}
+        lossy, crowded = [], []
+        for j, one in contacts.items():
+            name = one.event.name
+            self._last(one)
+            one.blows = self._variable(f"{name}_blows", {"start": 0, "kind": "integer"})
+            one.part = self._variable(f"{name}_part", {"start": 0, "kind": "integer"})
+            touches = all_of([one.gap <= 0.0, *(guard <= 0.0 for guard in one.guards)])
+            closes = self.local(f"{name}_closes", all_of([touches, one.closes < 0.0]))
+            after = substitute(one.q, one.after)
+            left = _plus(after, _times(Number(1.0 - ELASTIC), one.q))
+            lossy.append(all_of([closes, left < 0.0]))
+            crowded.append(all_of([Name(one.blows) >= float(AT_ONE_INSTANT), one.now]))
+            stays = all_of([one.now, apply(Op.EQ, Name(one.part), Number(1.0))])
+            pulls = all_of([one.now, apply(Op.EQ, Name(one.part), Number(2.0))])
+            active[j] = self.local(f"{name}_stops", all_of([any_of([closes, stays]), _not(pulls)]))
+        multiples = self._stopping(contacts, active)
+        lowest: Expr = ZERO
+        for m in multiples.values():
+            lowest = apply(Op.MIN, lowest, m)
+        right = self.local(f"{label}_pushes", lowest >= 0.0)
+        then: dict[str, Expr | str] = {begun: TIME, odd: _not(Name(odd))}
+        moved: dict[str, Expr] = {}
+        for j, one in contacts.items():
+            for cell, part in one.direction.items():
+                moved[cell] = _plus(moved.get(cell, ZERO), _times(multiples[j], part))
+            pulled = multiples[j] < 0.0
+            involved = any_of([active[j], all_of([one.now, Name(one.part) >= 1.0])])
+            part_ = _if(right, _if(active[j], Number(1.0)), _if(pulled, Number(2.0), Name(one.part)))
+            then[one.part] = _if(involved, part_, ZERO)
+            then[one.last] = _if(active[j], Name(TIME), Name(one.last))
+            then[one.blows] = _if(
+                active[j], apply(Op.MAX, Name(one.blows), Number(float(AT_ONE_INSTANT))), Name(one.blows)
+            )
+            if rests:
+                close = self._close(one)
+                then[close] = any_of([_both(right, active[j]), Name(close)])
+        for cell, change in moved.items():
+            then[cell] = _plus(Name(cell), _if(right, change))
+        about = f"{SETTLING}what is left of the impacts at one instant ends at once"
+        told = self._told(f"{label}_collapses", about, (COLLAPSED,))
+        endless = all_of([any_of(crowded), any_of(lossy)])
+        first = Name(TIME) - Name(begun) > 0.0
+        events = self.spec["events"]
+        self.spec["events"] = {}
+        self._put(
+            free_name(f"{label}_collapse", self.taken), show(_both(endless, first)), then, {told: COLLAPSED}
+        )
+        # an event happens again only after its condition was false: two of them take turns
+        for turn in (Name(odd), _not(Name(odd))):
+            again = all_of([endless, _not(first), turn])
+            self._put(free_name(f"{label}_collapse_again", self.taken), show(again), then)
+        self.spec["events"] |= events
+
+    def _stopping(self, contacts: Mapping[int, _Contact], active: Mapping[int, Expr]) -> dict[int, Expr]:
+        """The multiples with which the active ones of these stop to close."""
+        matrix = self.matrix
+        order = list(contacts)
+        rows: dict[int, dict[int, Expr]] = {}
+        sides: dict[int, Expr] = {}
+        for j in order:
+            rows[j] = {}
+            for k in order:
+                if j == k:
+                    rows[j][k] = (
+                        matrix[j][j]
+                        if matrix[j][j] == Number(1.0)
+                        else _if(active[j], matrix[j][j], Number(1.0))
+                    )
+                else:
+                    rows[j][k] = _if(_both(active[j], active[k]), matrix[j][k])
+            sides[j] = _if(active[j], _made(Op.NEG, contacts[j].q))
+        for place, j in enumerate(order):
+            name = f"{contacts[j].event.name}_collapse"
+            rows[j] = {k: self.local(name, entry) for k, entry in rows[j].items()}
+            sides[j] = self.local(name, sides[j])
+            for k in order[place + 1 :]:
+                if rows[k][j] == ZERO:
+                    continue
+                factor = self.local(name, _over(rows[k][j], rows[j][j]))
+                for c in order[place + 1 :]:
+                    rows[k][c] = _minus(rows[k][c], _times(factor, rows[j][c]))
+                sides[k] = _minus(sides[k], _times(factor, sides[j]))
+        found: dict[int, Expr] = {}
+        for place, j in reversed(list(enumerate(order))):
+            known = _sum(_times(rows[j][k], found[k]) for k in order[place + 1 :])
+            name = f"{contacts[j].event.name}_stop"
+            found[j] = self.local(name, _over(_minus(sides[j], known), rows[j][j]))
+        return found
 
     def _write_switch(self, one: _Switch) -> None:
         assert one.partner is not None
