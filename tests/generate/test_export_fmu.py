@@ -494,3 +494,31 @@ def test_files_of_others_are_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == b"precious"
     with pytest.raises(up.FileProblem, match="is a folder"):
         up.export_fmu(ball(), tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_inputs_of_nested_scenarios_are_set_and_read(export: Made, kind: str, fmi: int) -> None:
+    body = up.Ode({"x": "u - x"}, start={"x": 1.0}, inputs={"u": 0.0}, outputs={"y": "2*u"})
+    inner = up.Scenario(
+        {"body": body}, {"body.u": "given"}, inputs={"given": {"start": 0.5}}, outputs={"y": "body.y"}
+    )
+    deep = up.Nested(inner, up.Master(up.Fixed(0.05)), flatten=False)
+    middle = up.Scenario(
+        {"first": body, "inner": deep},
+        {"inner.given": "given"},
+        inputs={"given": {"start": 0.5}},
+        outputs={"y": "inner.y"},
+    )
+    deeper = up.Nested(middle, up.Master(up.Fixed(0.05)), flatten=False)
+    scenario = up.Scenario({"first": body, "deep": deep, "deeper": deeper})
+    with Host(export(up.experiment(scenario, step=0.1, until=1.0), fmi, kind=kind)) as host:
+        for given in ("deep.given", "deeper.given"):
+            assert host[given] == 0.5
+            host[given] = 3.0
+        host.start()
+        for given, y in (("deep.given", "deep.y"), ("deeper.given", "deeper.y")):
+            assert (host[given], host[y]) == (3.0, 6.0)
+            host[given] = -1.0
+        host.step(0.0, 0.1)
+        assert (host["deep.y"], host["deeper.y"]) == (-2.0, -2.0)

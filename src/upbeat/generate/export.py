@@ -270,10 +270,14 @@ class _Export:
             if name in unknowns or port.event:
                 continue
             place = _place(units[unit], port)
-            value = -1 if place is None else firsts[unit] + place
+            if place is None:  # a text of an FMU inside
+                self._notes.append(
+                    f"the input '{name}' keeps its value: it is a text, which is not handed on"
+                )
+                continue
             own = next((p for p in self._experiment.scenario.inputs if p.name == name), port)
             yield Variable(
-                name, replace(own, name=name), "input", value=value, start=port.initial,
+                name, replace(own, name=name), "input", value=firsts[unit] + place, start=port.initial,
                 discrete=port.kind is not Kind.REAL,
             )  # fmt: skip
 
@@ -482,7 +486,15 @@ def _changeable(model: Model) -> list[tuple[Port, bool]]:
 
 
 def _place(entered: Entered, port: Port) -> int | None:
-    """Where the cells of an input begin among the values of its unit."""
+    """Where the cells of an input begin among the values of its unit; inside a nested one, at the unit they reach."""
+    if entered.inside is not None:
+        unit, inner = entered.inside.inputs[port.name]
+        before = 0
+        for name, one in entered.units.items():
+            if name == unit:
+                place = _place(one, inner)
+                return None if place is None else before + place
+            before += len(one.values)
     first = port.name if port.size is None else f"{port.name}[0]"
     return entered.value_names.index(first) if first in entered.value_names else None
 

@@ -32,6 +32,24 @@ sin cos tan asin acos atan atan2 sinh cosh tanh exp log log10 pow hypot sqrt flo
 larger smaller ulp horner refuse
 """
 _RESERVED = frozenset(_TAKEN.split())
+_LIBRARY = """
+acosh asinh atanh cbrt copysign erf erfc exp2 expm1 fdim fma fmax fmin fmod frexp gamma ilogb j0 j1 jn ldexp lgamma llrint
+llround log1p log2 logb lrint lround modf nan nextafter nexttoward remainder remquo rint round scalbln scalbn signgam tgamma
+trunc y0 y1 yn FILE clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fprintf fputc fputs fread freopen fscanf fseek
+fsetpos ftell fwrite getc getchar gets perror printf putc putchar puts remove rename rewind scanf setbuf setvbuf snprintf
+sprintf sscanf stderr stdin stdout tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf abort abs atexit atof atoi atol
+bsearch calloc div exit free getenv labs ldiv malloc qsort rand realloc srand strtod strtof strtol strtoul system memchr memcmp
+memcpy memmove memset strcat strchr strcmp strcoll strcpy strcspn strerror strlen strncat strncmp strncpy strpbrk strrchr strspn
+strstr strtok strxfrm assert errno clock time signal raise bool true false
+"""
+_TYPE = re.compile(r"\w+_t")
+
+
+def is_free(name: str) -> bool:
+    """Whether a whole program may be called so: neither C nor its library has the word."""
+    return name not in _RESERVED and name not in _LIBRARY.split() and not _TYPE.fullmatch(name)
+
+
 _MACRO = re.compile(
     r"(_|FP_|INT|UINT|SIZE_|PTRDIFF|WCHAR|WINT|SIG_|HUGE|MATH_|FAULT_|SAYS_|M_|is|op_|t\d|(filled|saved|ode|discrete|list|table|was|by)\d)"
 )
