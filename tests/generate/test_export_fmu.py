@@ -6,6 +6,7 @@ import ctypes
 import gc
 import re
 import resource
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -522,3 +523,21 @@ def test_inputs_of_nested_scenarios_are_set_and_read(export: Made, kind: str, fm
             host[given] = -1.0
         host.step(0.0, 0.1)
         assert (host["deep.y"], host["deeper.y"]) == (-2.0, -2.0)
+
+
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_sources_are_plain_c99_without_warnings(
+    export: Made, tmp_path: Path, fmi: int, interface: str
+) -> None:
+    path = export(
+        ball() if interface == "co-simulation" else driven(), fmi, kind="source", interface=interface
+    )
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "fmu")
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    main = tmp_path / "fmu" / "sources" / "fmu.c"
+    done = subprocess.run(
+        [*compiling.compiler(), *flags, str(main)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

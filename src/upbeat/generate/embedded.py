@@ -20,7 +20,17 @@ from upbeat.core.ports import Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.generate.compiling import compiler
 from upbeat.generate.export import Exported, Variable, exported, identifier
-from upbeat.generate.printing import Dialect, Names, comment, is_free, literal, paragraph
+from upbeat.generate.printing import (
+    Dialect,
+    Names,
+    comment,
+    is_free,
+    items,
+    literal,
+    paragraph,
+    used,
+    without_remarks,
+)
 from upbeat.generate.program import Context, Entered, NestedType
 from upbeat.generate.units import ROUGH, function
 from upbeat.master.program import Repeat
@@ -164,6 +174,8 @@ class _Embedded:
         types = [one.text() for one in self.context.types.values()]
         program = "\n\n".join([self.context.shared.text(), *types, own])
         declared, rest = _split(program)
+        others = [*self._getters(self.kind.printer.name), self._values(), *self._bodies()]
+        rest = used(rest, [*declared, *others])
         unit = self.kind.printer.name
         precision = "single" if self.dialect.single else "double"
         guard = f"{N.upper()}_H"
@@ -368,7 +380,7 @@ class _Embedded:
                 f"# {_MARK} {__version__}. `make` builds a program that runs the scenario; `make run` runs it.",
                 "# No contraction of products and sums: the same numbers everywhere.",
                 "CFLAGS ?= -O2",
-                "needed = -std=c99 -Wall -Wno-unused-function -ffp-contract=off",
+                "needed = -std=c99 -Wall -ffp-contract=off",
                 "",
                 f"{N}: main.o {N}.o",
                 "\t$(CC) $(CFLAGS) $(needed) -o $@ $^ -lm",
@@ -407,29 +419,6 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     """What a header has of a text (types and includes), and the rest, each in its order."""
     header: list[str] = []
     rest: list[str] = []
-    for item in _items(text):
-        code = re.sub(r"^(?:/\*.*?\*/\s*)+", "", item, flags=re.DOTALL)
-        (header if _TYPE.match(code) else rest).append(item)
+    for item in items(text):
+        (header if _TYPE.match(without_remarks(item)) else rest).append(item)
     return header, rest
-
-
-def _items(text: str) -> Iterator[str]:
-    """The declarations and definitions of a text, each with the comment before it."""
-    lines: list[str] = []
-    depth, conditional, remark = 0, 0, False
-    for line in text.splitlines():
-        if not line.strip() and not lines:
-            continue
-        lines.append(line)
-        code = re.sub(r"/\*.*?\*/", "", line)
-        remark = ("/*" in code or remark) and "*/" not in code
-        if remark or line.lstrip().startswith("*") or (line.startswith("/*") and not code.strip()):
-            continue
-        conditional += code.startswith("#if") - code.startswith("#endif")
-        depth += code.count("{") - code.count("}")
-        ends = code.rstrip().endswith((";", "}")) or code.startswith("#")
-        if depth == 0 and conditional == 0 and ends:
-            yield "\n".join(lines)
-            lines = []
-    if lines:
-        yield "\n".join(lines)

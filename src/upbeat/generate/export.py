@@ -1122,5 +1122,6 @@ class EquationsType:
         extra = [f"seeds[{i}]" for i in range(len(kernel.inputs) - own)]
         texts, given = self.kind._arguments(kernel, "u->s.time", "u->s.x", extra)
         lines = given + self.context.kernels.lines(kernel, texts, lambda i, text: f"to[{i}] = {text};")
-        body = [f"const {self.kind.name} *const u = &v->u;", *lines, "return 0;"]
+        place = [f"const {self.kind.name} *const u = &v->u;"] if any("u->" in line for line in lines) else []
+        body = [*place, *lines, "return 0;"]
         return function(head, body, "how derivatives and outputs change in a direction")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -100,6 +100,59 @@ def quoted(value: str) -> str:
         for byte in value.encode()
     )
     return f'"{plain}"'
+
+
+# ----------------------------------------------------------------------------------------------------
+# Texts of C.
+
+_REMARK = re.compile(r"/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_STATIC = re.compile(r"static\s+(?:[A-Za-z_]\w*[\s*]+)+(?!__)([A-Za-z]\w*)\s*[(\[=;]")
+
+
+def without_remarks(text: str) -> str:
+    """A text without its comments."""
+    return _REMARK.sub("", text).strip()
+
+
+def used(parts: Sequence[str], by: Iterable[str]) -> list[str]:
+    """The declarations and definitions that others need, in their order: no static function or table for nobody."""
+    plain = [without_remarks(part) for part in parts]
+    names = [found[1] if (found := _STATIC.match(text)) else None for text in plain]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        if name is not None:
+            places.setdefault(name, []).append(place)
+    kept = {place for place, name in enumerate(names) if name is None}
+    open_ = [*by, *(plain[place] for place in sorted(kept))]
+    while open_:
+        for word in _WORD.findall(open_.pop()):
+            for place in places.pop(word, ()):
+                kept.add(place)
+                open_.append(plain[place])
+    return [part for place, part in enumerate(parts) if place in kept]
+
+
+def items(text: str) -> Iterator[str]:
+    """The declarations and definitions of a text, each with the comment before it."""
+    lines: list[str] = []
+    depth, conditional, remark = 0, 0, False
+    for line in text.splitlines():
+        if not line.strip() and not lines:
+            continue
+        lines.append(line)
+        code = re.sub(r"/\*.*?\*/", "", line)
+        remark = ("/*" in code or remark) and "*/" not in code
+        if remark or line.lstrip().startswith("*") or (line.startswith("/*") and not code.strip()):
+            continue
+        conditional += code.startswith("#if") - code.startswith("#endif")
+        depth += code.count("{") - code.count("}")
+        ends = code.rstrip().endswith((";", "}")) or code.startswith("#")
+        if depth == 0 and conditional == 0 and ends:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
 
 
 def literal(value: float) -> str:
