@@ -541,3 +541,27 @@ def test_sources_are_plain_c99_without_warnings(
         [*compiling.compiler(), *flags, str(main)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+@needs_native
+def test_parameters_can_be_set_if_the_master_was_chosen_for_others(export: Made) -> None:
+    body = up.Ode({"x": "v", "v": "F/m"}, inputs=["F"], parameters={"m": 1000.0}, outputs=["x", "v"])
+    hitch = up.Function(inputs=["d", "w"], outputs={"F": "20000*d + 3000*w"})
+    scenario = up.Scenario(
+        {"car": body, "trailer": body, "hitch": hitch},
+        {
+            "car.F": "-hitch.F",
+            "trailer.F": "hitch.F",
+            "hitch.d": "car.x - trailer.x",
+            "hitch.w": "car.v - trailer.v",
+        },
+        events={"stop": {"when": "car.x >= 1000", "then": {"car.v": "0"}}},
+    )
+    made = up.experiment(scenario, step=0.1, until=12.0, events="auto")
+    assert made.plan.master.warnings  # so that it would be chosen anew
+    with Host(export(made, kind="core")) as host:
+        host["car.m"], host["car.v"] = 2000.0, 3.0
+        host.start()
+        host.step(0.0, 12.0)
+        assert host["car.v"] == pytest.approx(2.0, abs=1e-3)  # both go on with the momentum of the car
+        assert host["trailer.v"] == pytest.approx(2.0, abs=1e-3)

@@ -26,6 +26,7 @@ from upbeat.engine.native.entry import Inside
 from upbeat.engine.native.lower import lower as lower_program
 from upbeat.engine.native.lower import slopes_asked
 from upbeat.engine.nesting.model import Nested
+from upbeat.engine.plan import Plan
 from upbeat.generate.printing import array, block, comment, literal
 from upbeat.generate.program import Context, Entered, NestedType, PrintedCore
 from upbeat.generate.tables import fmu_starts
@@ -361,12 +362,17 @@ class _Export:
                 )
                 yield Variable(name, shown, role, value=value, start=port.initial)
 
+    @cached_property
+    def _settled(self) -> Plan:
+        """The plan with a master that stays as it is: what an FMU has is not chosen anew for other values."""
+        return replace(self._plan, measured=False, master=replace(self._plan.master, why=()))
+
     def _changes(self, unit: str, name: str, port: Port, entered: Entered) -> int | None:
         """Where another value of this shows among the values of its unit; None if more depends on it."""
         for other in _others(port):
             try:
                 changed = self._experiment.scenario.with_values({name: other})
-                plan = self._plan.with_values({name: other}, self._experiment.scenario, changed)
+                plan = self._settled.with_values({name: other}, self._experiment.scenario, changed)
             except (UpbeatError, ArithmeticError):
                 continue
             if plan is None:
