@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import fmpy
 import numpy as np
@@ -565,3 +566,31 @@ def test_parameters_can_be_set_if_the_master_was_chosen_for_others(export: Made)
         host.step(0.0, 12.0)
         assert host["car.v"] == pytest.approx(2.0, abs=1e-3)  # both go on with the momentum of the car
         assert host["trailer.v"] == pytest.approx(2.0, abs=1e-3)
+
+
+@needs_native
+def test_terminals_of_fmus_inside_are_kept_if_they_are_seen_outside(export: Made, tmp_path: Path) -> None:
+    plain = export(driven(), 3, kind="core")
+    text = """<?xml version="1.0" encoding="UTF-8"?>
+    <fmiTerminalsAndIcons fmiVersion="3.0"><Terminals>
+      <Terminal name="flange" matchingRule="plug" terminalKind="org.example.flange">
+        <TerminalMemberVariable variableName="force" memberName="f" variableKind="inflow"/>
+        <Terminal name="motion" matchingRule="bus">
+          <TerminalMemberVariable variableName="x" memberName="s" variableKind="signal"/>
+        </Terminal>
+      </Terminal>
+    </Terminals></fmiTerminalsAndIcons>"""
+    with zipfile.ZipFile(plain, "a") as archive:
+        archive.writestr("terminalsAndIcons/terminalsAndIcons.xml", text)
+    one = up.Fmu(plain)
+    scenario = up.Scenario({"free": one, "driven": one}, {"driven.force": "free.x"})
+    with zipfile.ZipFile(export(up.experiment(scenario, step=0.1, until=1.0), 3)) as archive:
+        root = ElementTree.fromstring(archive.read("terminalsAndIcons/terminalsAndIcons.xml"))
+    assert [terminal.get("name") for terminal in root.iter("Terminal")] == ["free.flange", "motion"]
+    assert [m.get("variableName") for m in root.iter("TerminalMemberVariable")] == ["free.force", "free.x"]
+    assert root.find(".//Terminal").attrib["matchingRule"] == "plug"  # type: ignore[union-attr]
+    again = export(
+        up.experiment(up.Scenario({"other": one}, {"other.force": "u"}, inputs=["u"]), step=0.1, until=1.0), 3
+    )
+    with zipfile.ZipFile(again) as archive:
+        assert "terminalsAndIcons/terminalsAndIcons.xml" not in archive.namelist()

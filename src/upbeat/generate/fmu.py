@@ -23,7 +23,16 @@ from upbeat.core.ports import Kind, Value
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.native.lower import KINDS
 from upbeat.generate.compiling import compile_library, compiler
-from upbeat.generate.description import DISCARD, Description2, Description3, Header, Scalar, scalars
+from upbeat.generate.description import (
+    DISCARD,
+    TERMINALS,
+    Description2,
+    Description3,
+    Header,
+    Scalar,
+    scalars,
+    terminals,
+)
 from upbeat.generate.export import (
     EquationsType,
     Exported,
@@ -41,7 +50,8 @@ from upbeat.units.equations.lowered import lower
 from upbeat.units.fmi.archive import folder_of
 from upbeat.units.fmi.library import Platform, chosen_library
 from upbeat.units.fmi.model import Fmu
-from upbeat.units.fmi.xml import document, element
+from upbeat.units.fmi.xml import Element, document, element, read
+from upbeat.units.process import bare
 from upbeat.units.solving.solvers import DormandPrince
 from upbeat.version import __version__
 
@@ -356,7 +366,19 @@ class _Fmu:
         found["resources/scenario.upbeat"] = resource
         for folder, model in core.folders.models.items():
             found |= {f"resources/{folder}/{name}": data for name, data in _needed(model)}
-        return found
+        plugs = terminals(list(self._inner_terminals()), self.scalars) if self.fmi == 3 else None
+        return found if plugs is None else {**found, TERMINALS: document(plugs)}
+
+    def _inner_terminals(self) -> Iterator[tuple[str, Element]]:
+        """What FMUs inside say of their terminals, by their paths."""
+        inside = self.made.inside
+        for unit, model in ({} if inside is None else inside.models).items():
+            own = bare(model)
+            if inside is None or not isinstance(own, Fmu):
+                continue
+            path = folder_of(own.key) / TERMINALS
+            if path.is_file():
+                yield inside.paths.get(unit, unit), read(path)
 
     # ------------------------------------------------------------ the description
 
