@@ -11,6 +11,7 @@ import pytest
 
 import upbeat as up
 from upbeat.generate import compiling
+from upbeat.generate.program import translate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -67,3 +68,22 @@ def test_there_is_neither_a_heap_nor_a_global(tmp_path: Path) -> None:
     assert not asked & {"malloc", "calloc", "realloc", "free", "alloca"}
     assert "fabs" in asked or "sqrt" in asked  # so that nm has shown what is asked for
     assert not written
+
+
+@pytest.mark.parametrize(
+    "name", ["main", "model", "double", "real", "int64_t", "printf", "run", "ode1", "1st"]
+)
+def test_names_that_c_or_the_makefile_have_are_no_trouble(tmp_path: Path, name: str) -> None:
+    decay = up.Ode({"x": "-x"}, start={"x": 1.0}, solver="rk4")
+    made = up.experiment(up.Scenario({"default": decay}, name=name), step=0.1, until=1.0)
+    done = up.export_c(made, tmp_path / "c")
+    rows, said = built(tmp_path / "c")
+    assert abs(rows[-1, 1] - np.exp(-1.0)) < 1e-6
+    assert f"memory of one instance: {done.memory} bytes" in said
+
+
+@pytest.mark.parametrize("name", ["double", "printf", "a b", "1st", ""])
+def test_a_program_cannot_have_the_name_of_something_else(name: str) -> None:
+    made = up.experiment(up.Scenario({"u": up.Ode({"x": "-x"})}), step=0.1, until=1.0)
+    with pytest.raises(up.InvalidInput, match="choose another name"):
+        translate(made.plan, 0.0, name=name)

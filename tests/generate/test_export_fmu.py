@@ -6,10 +6,12 @@ import ctypes
 import gc
 import re
 import resource
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import fmpy
 import numpy as np
@@ -494,3 +496,101 @@ def test_files_of_others_are_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == b"precious"
     with pytest.raises(up.FileProblem, match="is a folder"):
         up.export_fmu(ball(), tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_inputs_of_nested_scenarios_are_set_and_read(export: Made, kind: str, fmi: int) -> None:
+    body = up.Ode({"x": "u - x"}, start={"x": 1.0}, inputs={"u": 0.0}, outputs={"y": "2*u"})
+    inner = up.Scenario(
+        {"body": body}, {"body.u": "given"}, inputs={"given": {"start": 0.5}}, outputs={"y": "body.y"}
+    )
+    deep = up.Nested(inner, up.Master(up.Fixed(0.05)), flatten=False)
+    middle = up.Scenario(
+        {"first": body, "inner": deep},
+        {"inner.given": "given"},
+        inputs={"given": {"start": 0.5}},
+        outputs={"y": "inner.y"},
+    )
+    deeper = up.Nested(middle, up.Master(up.Fixed(0.05)), flatten=False)
+    scenario = up.Scenario({"first": body, "deep": deep, "deeper": deeper})
+    with Host(export(up.experiment(scenario, step=0.1, until=1.0), fmi, kind=kind)) as host:
+        for given in ("deep.given", "deeper.given"):
+            assert host[given] == 0.5
+            host[given] = 3.0
+        host.start()
+        for given, y in (("deep.given", "deep.y"), ("deeper.given", "deeper.y")):
+            assert (host[given], host[y]) == (3.0, 6.0)
+            host[given] = -1.0
+        host.step(0.0, 0.1)
+        assert (host["deep.y"], host["deeper.y"]) == (-2.0, -2.0)
+
+
+@pytest.mark.parametrize("interface", ["co-simulation", "model-exchange"])
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_sources_are_plain_c99_without_warnings(
+    export: Made, tmp_path: Path, fmi: int, interface: str
+) -> None:
+    path = export(
+        ball() if interface == "co-simulation" else driven(), fmi, kind="source", interface=interface
+    )
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "fmu")
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    main = tmp_path / "fmu" / "sources" / "fmu.c"
+    done = subprocess.run(
+        [*compiling.compiler(), *flags, str(main)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@needs_native
+def test_parameters_can_be_set_if_the_master_was_chosen_for_others(export: Made) -> None:
+    body = up.Ode({"x": "v", "v": "F/m"}, inputs=["F"], parameters={"m": 1000.0}, outputs=["x", "v"])
+    hitch = up.Function(inputs=["d", "w"], outputs={"F": "20000*d + 3000*w"})
+    scenario = up.Scenario(
+        {"car": body, "trailer": body, "hitch": hitch},
+        {
+            "car.F": "-hitch.F",
+            "trailer.F": "hitch.F",
+            "hitch.d": "car.x - trailer.x",
+            "hitch.w": "car.v - trailer.v",
+        },
+        events={"stop": {"when": "car.x >= 1000", "then": {"car.v": "0"}}},
+    )
+    made = up.experiment(scenario, step=0.1, until=12.0, events="auto")
+    assert made.plan.master.warnings  # so that it would be chosen anew
+    with Host(export(made, kind="core")) as host:
+        host["car.m"], host["car.v"] = 2000.0, 3.0
+        host.start()
+        host.step(0.0, 12.0)
+        assert host["car.v"] == pytest.approx(2.0, abs=1e-3)  # both go on with the momentum of the car
+        assert host["trailer.v"] == pytest.approx(2.0, abs=1e-3)
+
+
+@needs_native
+def test_terminals_of_fmus_inside_are_kept_if_they_are_seen_outside(export: Made, tmp_path: Path) -> None:
+    plain = export(driven(), 3, kind="core")
+    text = """<?xml version="1.0" encoding="UTF-8"?>
+    <fmiTerminalsAndIcons fmiVersion="3.0"><Terminals>
+      <Terminal name="flange" matchingRule="plug" terminalKind="org.example.flange">
+        <TerminalMemberVariable variableName="force" memberName="f" variableKind="inflow"/>
+        <Terminal name="motion" matchingRule="bus">
+          <TerminalMemberVariable variableName="x" memberName="s" variableKind="signal"/>
+        </Terminal>
+      </Terminal>
+    </Terminals></fmiTerminalsAndIcons>"""
+    with zipfile.ZipFile(plain, "a") as archive:
+        archive.writestr("terminalsAndIcons/terminalsAndIcons.xml", text)
+    one = up.Fmu(plain)
+    scenario = up.Scenario({"free": one, "driven": one}, {"driven.force": "free.x"})
+    with zipfile.ZipFile(export(up.experiment(scenario, step=0.1, until=1.0), 3)) as archive:
+        root = ElementTree.fromstring(archive.read("terminalsAndIcons/terminalsAndIcons.xml"))
+    assert [terminal.get("name") for terminal in root.iter("Terminal")] == ["free.flange", "motion"]
+    assert [m.get("variableName") for m in root.iter("TerminalMemberVariable")] == ["free.force", "free.x"]
+    assert root.find(".//Terminal").attrib["matchingRule"] == "plug"  # type: ignore[union-attr]
+    again = export(
+        up.experiment(up.Scenario({"other": one}, {"other.force": "u"}, inputs=["u"]), step=0.1, until=1.0), 3
+    )
+    with zipfile.ZipFile(again) as archive:
+        assert "terminalsAndIcons/terminalsAndIcons.xml" not in archive.namelist()

@@ -401,3 +401,45 @@ class Description3(_Description):
             *(element("InitialUnknown", valueReference=one.reference) for one in self.calculated()),
             *(self._unknown("EventIndicator", one) for one in self.scalars if one.of.role == "indicator"),
         )
+
+
+# ----------------------------------------------------------------------------------------------------
+
+TERMINALS = "terminalsAndIcons/terminalsAndIcons.xml"
+"""Where FMUs of FMI 3.0 say which of their variables belong together."""
+
+
+def terminals(inner: Sequence[tuple[str, Element]], known: Sequence[Scalar]) -> Element | None:
+    """The terminals of FMUs inside, by their paths, of which all variables are seen outside; None: there are none."""
+    seen = {one.name for one in known}
+    found = []
+    for path, root in inner:
+        for terminal in (one for these in root.all("Terminals") for one in these.all("Terminal")):
+            moved = _moved(terminal, path, seen)
+            if moved is not None:
+                moved.attributes["name"] = f"{path}.{moved.attributes.get('name', '')}"
+                found.append(moved)
+    if not found:
+        return None
+    return element("fmiTerminalsAndIcons", element("Terminals", *found), fmiVersion="3.0")
+
+
+_MEMBERS = {
+    "TerminalMemberVariable": ("variableName",),
+    "TerminalStreamMemberVariable": ("inStreamVariableName", "outStreamVariableName"),
+}
+
+
+def _moved(terminal: Element, path: str, seen: set[str]) -> Element | None:
+    """A terminal and those inside it, without its drawing; None if some variable is connected inside."""
+    parts: list[Element] = []
+    for part in terminal.all(*_MEMBERS, "Terminal"):
+        moved = _moved(part, path, seen) if part.tag == "Terminal" else element(part.tag, **part.attributes)
+        if moved is None:
+            return None
+        for key in _MEMBERS.get(part.tag, ()):
+            moved.attributes[key] = f"{path}.{moved.attributes.get(key, '')}"
+            if moved.attributes[key] not in seen:
+                return None
+        parts.append(moved)
+    return element("Terminal", *parts, **terminal.attributes)

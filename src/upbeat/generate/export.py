@@ -26,6 +26,7 @@ from upbeat.engine.native.entry import Inside
 from upbeat.engine.native.lower import lower as lower_program
 from upbeat.engine.native.lower import slopes_asked
 from upbeat.engine.nesting.model import Nested, nested_of
+from upbeat.engine.plan import Plan
 from upbeat.generate.printing import array, block, comment, literal
 from upbeat.generate.program import Context, Entered, NestedType, PrintedCore
 from upbeat.generate.tables import fmu_starts
@@ -270,10 +271,14 @@ class _Export:
             if name in unknowns or port.event:
                 continue
             place = _place(units[unit], port)
-            value = -1 if place is None else firsts[unit] + place
+            if place is None:  # a text of an FMU inside
+                self._notes.append(
+                    f"the input '{name}' keeps its value: it is a text, which is not handed on"
+                )
+                continue
             own = next((p for p in self._experiment.scenario.inputs if p.name == name), port)
             yield Variable(
-                name, replace(own, name=name), "input", value=value, start=port.initial,
+                name, replace(own, name=name), "input", value=firsts[unit] + place, start=port.initial,
                 discrete=port.kind is not Kind.REAL,
             )  # fmt: skip
 
@@ -357,12 +362,17 @@ class _Export:
                 )
                 yield Variable(name, shown, role, value=value, start=port.initial)
 
+    @cached_property
+    def _settled(self) -> Plan:
+        """The plan with a master that stays as it is: what an FMU has is not chosen anew for other values."""
+        return replace(self._plan, measured=False, master=replace(self._plan.master, why=()))
+
     def _changes(self, unit: str, name: str, port: Port, entered: Entered) -> int | None:
         """Where another value of this shows among the values of its unit; None if more depends on it."""
         for other in _others(port):
             try:
                 changed = self._experiment.scenario.with_values({name: other})
-                plan = self._plan.with_values({name: other}, self._experiment.scenario, changed)
+                plan = self._settled.with_values({name: other}, self._experiment.scenario, changed)
             except (UpbeatError, ArithmeticError):
                 continue
             if plan is None:
@@ -482,7 +492,15 @@ def _changeable(model: Model) -> list[tuple[Port, bool]]:
 
 
 def _place(entered: Entered, port: Port) -> int | None:
-    """Where the cells of an input begin among the values of its unit."""
+    """Where the cells of an input begin among the values of its unit; inside a nested one, at the unit they reach."""
+    if entered.inside is not None:
+        unit, inner = entered.inside.inputs[port.name]
+        before = 0
+        for name, one in entered.units.items():
+            if name == unit:
+                place = _place(one, inner)
+                return None if place is None else before + place
+            before += len(one.values)
     first = port.name if port.size is None else f"{port.name}[0]"
     return entered.value_names.index(first) if first in entered.value_names else None
 
@@ -1111,5 +1129,6 @@ class EquationsType:
         extra = [f"seeds[{i}]" for i in range(len(kernel.inputs) - own)]
         texts, given = self.kind._arguments(kernel, "u->s.time", "u->s.x", extra)
         lines = given + self.context.kernels.lines(kernel, texts, lambda i, text: f"to[{i}] = {text};")
-        body = [f"const {self.kind.name} *const u = &v->u;", *lines, "return 0;"]
+        place = [f"const {self.kind.name} *const u = &v->u;"] if any("u->" in line for line in lines) else []
+        body = [*place, *lines, "return 0;"]
         return function(head, body, "how derivatives and outputs change in a direction")

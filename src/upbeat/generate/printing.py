@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -32,6 +32,24 @@ sin cos tan asin acos atan atan2 sinh cosh tanh exp log log10 pow hypot sqrt flo
 larger smaller ulp horner refuse
 """
 _RESERVED = frozenset(_TAKEN.split())
+_LIBRARY = """
+acosh asinh atanh cbrt copysign erf erfc exp2 expm1 fdim fma fmax fmin fmod frexp gamma ilogb j0 j1 jn ldexp lgamma llrint
+llround log1p log2 logb lrint lround modf nan nextafter nexttoward remainder remquo rint round scalbln scalbn signgam tgamma
+trunc y0 y1 yn FILE clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fprintf fputc fputs fread freopen fscanf fseek
+fsetpos ftell fwrite getc getchar gets perror printf putc putchar puts remove rename rewind scanf setbuf setvbuf snprintf
+sprintf sscanf stderr stdin stdout tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf abort abs atexit atof atoi atol
+bsearch calloc div exit free getenv labs ldiv malloc qsort rand realloc srand strtod strtof strtol strtoul system memchr memcmp
+memcpy memmove memset strcat strchr strcmp strcoll strcpy strcspn strerror strlen strncat strncmp strncpy strpbrk strrchr strspn
+strstr strtok strxfrm assert errno clock time signal raise bool true false
+"""
+_TYPE = re.compile(r"\w+_t")
+
+
+def is_free(name: str) -> bool:
+    """Whether a whole program may be called so: neither C nor its library has the word."""
+    return name not in _RESERVED and name not in _LIBRARY.split() and not _TYPE.fullmatch(name)
+
+
 _MACRO = re.compile(
     r"(_|FP_|INT|UINT|SIZE_|PTRDIFF|WCHAR|WINT|SIG_|HUGE|MATH_|FAULT_|SAYS_|M_|is|op_|t\d|(filled|saved|ode|discrete|list|table|was|by)\d)"
 )
@@ -82,6 +100,59 @@ def quoted(value: str) -> str:
         for byte in value.encode()
     )
     return f'"{plain}"'
+
+
+# ----------------------------------------------------------------------------------------------------
+# Texts of C.
+
+_REMARK = re.compile(r"/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_STATIC = re.compile(r"static\s+(?:[A-Za-z_]\w*[\s*]+)+(?!__)([A-Za-z]\w*)\s*[(\[=;]")
+
+
+def without_remarks(text: str) -> str:
+    """A text without its comments."""
+    return _REMARK.sub("", text).strip()
+
+
+def used(parts: Sequence[str], by: Iterable[str]) -> list[str]:
+    """The declarations and definitions that others need, in their order: no static function or table for nobody."""
+    plain = [without_remarks(part) for part in parts]
+    names = [found[1] if (found := _STATIC.match(text)) else None for text in plain]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names):
+        if name is not None:
+            places.setdefault(name, []).append(place)
+    kept = {place for place, name in enumerate(names) if name is None}
+    open_ = [*by, *(plain[place] for place in sorted(kept))]
+    while open_:
+        for word in _WORD.findall(open_.pop()):
+            for place in places.pop(word, ()):
+                kept.add(place)
+                open_.append(plain[place])
+    return [part for place, part in enumerate(parts) if place in kept]
+
+
+def items(text: str) -> Iterator[str]:
+    """The declarations and definitions of a text, each with the comment before it."""
+    lines: list[str] = []
+    depth, conditional, remark = 0, 0, False
+    for line in text.splitlines():
+        if not line.strip() and not lines:
+            continue
+        lines.append(line)
+        code = re.sub(r"/\*.*?\*/", "", line)
+        remark = ("/*" in code or remark) and "*/" not in code
+        if remark or line.lstrip().startswith("*") or (line.startswith("/*") and not code.strip()):
+            continue
+        conditional += code.startswith("#if") - code.startswith("#endif")
+        depth += code.count("{") - code.count("}")
+        ends = code.rstrip().endswith((";", "}")) or code.startswith("#")
+        if depth == 0 and conditional == 0 and ends:
+            yield "\n".join(lines)
+            lines = []
+    if lines:
+        yield "\n".join(lines)
 
 
 def literal(value: float) -> str:

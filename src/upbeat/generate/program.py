@@ -7,6 +7,7 @@ those who call it.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from upbeat.core.abilities import Ability, Model, Native
-from upbeat.core.errors import ModelError
+from upbeat.core.errors import InvalidInput, ModelError
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.native.entry import Inside
@@ -31,6 +32,7 @@ from upbeat.generate.printing import (
     array,
     block,
     comment,
+    is_free,
     literal,
     quoted,
 )
@@ -273,6 +275,10 @@ def translate(
     program itself hands over. `external`: units that cannot be printed, all of them or those that run without
     Python, are called through tables of functions (upbeat/unit.h), which the caller attaches with `NAME_attach`.
     """
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII) or not is_free(name):
+        raise InvalidInput(
+            f"functions of C cannot begin with {name!r}, and a struct not be called so: choose another name"
+        )
     called = {unit: path_of(plan.scenario, unit) for unit in plan.scenario.units}
     units = entered(plan.program, plan.scenario.units, start, called, external)
     numbers = {

@@ -227,6 +227,19 @@ FMI_EXPORT fmi2_status FMI2(GetDirectionalDerivative)(instance *o, const fmi2_re
   return fmi2_status_of(directional(o, unknowns, unknown_count, knowns, known_count, seeds, known_count, to, unknown_count));
 }
 
+/* A derivative of an input, by which it goes on from its present value. */
+static int set_slope(instance *o, const scenario_variable *v, int order, double slope) {
+  if (v->role != ROLE_INPUT || order < 1 || order > UPBEAT_MAX_DEGREE || !(slope - slope == 0.0)) {
+    return fails(o, "derivatives can be set of inputs, up to the fifth");
+  }
+  double *const slopes = o->courses + v->value * UPBEAT_MAX_DEGREE;
+  for (int k = 1; k <= order; ++k) slope /= k;
+  for (int k = o->rows[v->value]; k < order; ++k) slopes[k - 1] = 0.0;
+  slopes[order - 1] = slope;
+  if (o->rows[v->value] <= order) o->rows[v->value] = order + 1;
+  return o->mode == MODE_STEP ? hand_over(o, v) : 1;
+}
+
 FMI_EXPORT fmi2_status FMI2(SetRealInputDerivatives)(instance *o, const fmi2_reference *which, size_t count, const int *orders,
                                                      const double *from) {
   for (size_t i = 0; i < count; ++i) {

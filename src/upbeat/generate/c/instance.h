@@ -272,19 +272,6 @@ static int set_cells(instance *o, const scenario_variable *v, const upbeat_cell 
   return hand_over(o, v);
 }
 
-/* A derivative of an input, by which it goes on from its present value. */
-static int set_slope(instance *o, const scenario_variable *v, int order, double slope) {
-  if (v->role != ROLE_INPUT || order < 1 || order > UPBEAT_MAX_DEGREE || !(slope - slope == 0.0)) {
-    return fails(o, "derivatives can be set of inputs, up to the fifth");
-  }
-  double *const slopes = o->courses + v->value * UPBEAT_MAX_DEGREE;
-  for (int k = 1; k <= order; ++k) slope /= k;
-  for (int k = o->rows[v->value]; k < order; ++k) slopes[k - 1] = 0.0;
-  slopes[order - 1] = slope;
-  if (o->rows[v->value] <= order) o->rows[v->value] = order + 1;
-  return o->mode == MODE_STEP ? hand_over(o, v) : 1;
-}
-
 static int get_rate(instance *o, const scenario_variable *v, int order, double *to) {
   if (v->role != ROLE_SHOWN || v->rate < 0 || order != 1) return fails(o, "this derivative of an output is not known");
   if (!begun(o)) return 0;
