@@ -728,7 +728,8 @@ def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
                         yield _against(before[0], hint, f"{port} belongs to one power bond only")
         about_ = hint.about[0]
         pattern = hint.pattern.name
-        if not isinstance(about_, Condition) or hint.scope.statements or pattern not in _PLAIN:
+        limited = hint.scope.statements or "when" in hint.pattern.places
+        if not isinstance(about_, Condition) or limited or pattern not in _PLAIN:
             continue
         never = [other for other in _PLAIN if "Absence" in (pattern, other) and pattern != other]
         told = [shapes[about_.text, other] for other in never if (about_.text, other) in shapes]
