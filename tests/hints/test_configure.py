@@ -233,6 +233,32 @@ def test_hints_decide_before_errors_do(file: Path) -> None:
         assert "wide does not hold" in found.reason
 
 
+def springs(stiffness: float) -> up.Scenario:
+    """x'' = -(x - 0.8) (1 + stiffness) in two units: x = 0.8 + 0.2 cos(√(1 + stiffness) t) with a stiffness
+    of 4."""
+    mass = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    spring = up.Ode({"s": "v"}, inputs=["v"], outputs={"F": f"-{stiffness}*s"})
+    return up.Scenario({"mass": mass, "spring": spring}, {"mass.F": "spring.F", "spring.v": "mass.v"})
+
+
+def test_a_wrong_run_is_no_better_because_a_hint_holds_by_more() -> None:
+    found = up.configure(springs(4.0), up.Hint("above", "mass.x > 0"), step=0.1, until=5.0, workers=1)
+    assert found.best is not None
+    trace = found.improved().run()
+    assert abs(trace["mass.x"] - 0.8 - 0.2 * np.cos(math.sqrt(5) * trace.time)).max() < 1e-6
+    assert any(one.robustness > found.best.robustness for one in found.tried)
+
+
+def test_not_all_ways_are_tried_with_steps_that_say_nothing() -> None:
+    """Eight steps in a period of the quickest motion: with twice as long steps nothing can be told."""
+    found = up.configure(springs(400.0), step=0.04, until=3.0, workers=1)
+    assert found.best is not None
+    long = [one for one in found.tried if one.state == "measured" and one.step > 0.05]
+    assert len(long) <= 1
+    trace = found.improved().run()
+    assert abs(trace["mass.x"] - (400 + np.cos(math.sqrt(401) * trace.time)) / 401).max() < 1e-6
+
+
 def test_a_file_is_written_and_the_old_one_stays(file: Path, capsys: Any) -> None:
     assert main(["configure", str(file), "--workers", "1"]) == 0
     said = capsys.readouterr().out
