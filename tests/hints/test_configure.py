@@ -249,6 +249,30 @@ def test_a_wrong_run_is_no_better_because_a_hint_holds_by_more() -> None:
     assert any(one.robustness > found.best.robustness for one in found.tried)
 
 
+@pytest.mark.parametrize(
+    ("scope", "pattern", "why"),
+    [
+        ("After late", "Universality: always the case that low holds", "there is no time after late"),
+        ("Globally", "Response: if low holds then in response late holds", "low never holds"),
+        (
+            "Before moved",
+            "MinDuration: once low holds it will hold for at least 1 s",
+            "low never holds before moved",
+        ),
+    ],
+)
+def test_a_hint_that_asks_for_nothing_is_told(scope: str, pattern: str, why: str) -> None:
+    statements = {"late": "time > 10", "moved": "mass.x < 0.9", "low": "mass.x < 0"}
+    hint = up.Hint("idle", statements, scope=scope, pattern=pattern)
+    found = up.configure(springs(4.0), hint, step=0.1, until=5.0, workers=1)
+    assert found.best is not None
+    (said,) = found.best.hints
+    assert (said.verdict, said.reason) == ("holds", f"it asks for nothing here: {why}")
+    moves = up.Hint("moves", {**statements, "up": "mass.x > 0.5"}, scope="After moved")
+    (said,) = up.configure(springs(4.0), moves, step=0.1, until=5.0, workers=1, seconds=0).tried[0].hints
+    assert "asks for nothing" not in said.reason
+
+
 def test_not_all_ways_are_tried_with_steps_that_say_nothing() -> None:
     """Eight steps in a period of the quickest motion: with twice as long steps nothing can be told."""
     found = up.configure(springs(400.0), step=0.04, until=3.0, workers=1)

@@ -228,9 +228,10 @@ def test_contradictions_are_told_exactly_where_no_trace_has_both(
         about(masses(), hints)
 
 
-def test_what_no_trace_can_decide_is_refused() -> None:
-    late = up.Hint("late", "eventually[0, 20](left.x < 3)")
-    with pytest.raises(up.ScenarioError, match="looks 20 s ahead, and the run lasts 10 s"):
+@pytest.mark.parametrize("text", ["eventually[0, 20](left.x < 3)", "historically[20, 21](left.x < 3)"])
+def test_what_takes_longer_than_the_run_is_refused(text: str) -> None:
+    late = up.Hint("late", text)
+    with pytest.raises(up.ScenarioError, match="it takes 20 s to tell, and the run lasts 10 s"):
         about(masses(), (late,), span=10.0)
     about(masses(), (late,), span=20.0)
 

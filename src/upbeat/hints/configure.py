@@ -332,8 +332,11 @@ def smoothness(trace: Trace, signal: str) -> float:
 def judged(known: Known, trace: Trace) -> tuple[Judged, ...]:
     """What all hints, and the properties of the scenario, say of a run."""
     found: list[Judged] = []
+    idle = {name for name, one in known.occasions.judged(trace).items() if one.verdict == "violated"}
+    said = {hint.name: f"it asks for nothing here: {hint.occasion[1]}" for hint in known.hints if idle}
     for name, one in trace.properties.items():
-        found.append(_of_property(name, one))
+        nothing = one.verdict == "holds" and name in idle
+        found.append(_of_property(name, replace(one, reason=said[name]) if nothing else one))
     for hint in known.hints:
         if hint.formula():
             continue  # which is among the properties

@@ -297,6 +297,24 @@ class Pattern:
         return CATALOGUE[self.name].formula(_Inside(scope.within(texts), scope.ends, span), **given)
 
 
+def occasion(pattern: Pattern, scope: Scope, texts: Mapping[str, str]) -> tuple[str, str]:
+    """What has to happen, for a pattern in a scope to ask for anything: as a formula, and in words; empty, if
+    it asks for something whatever happens."""
+    within = scope.within(texts)
+    first = pattern.places["p"] if CATALOGUE[pattern.name].phrase.startswith(("if", "once")) else ""
+    told = [part for part in (within, f"({texts[first]})" if first else "") if part]
+    if not told:
+        return "", ""
+    if not first:
+        return f"eventually({within})", f"there is no time {_lower(str(scope))}"
+    where = f" {_lower(str(scope))}" if within else ""
+    return f"eventually({' and '.join(told)})", f"{first} never holds{where}"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
 def read_pattern(text: str, only: str = "") -> Pattern:
     """The pattern that a phrase describes; `only` is the statement that one without any is about."""
     name, _, phrase = text.partition(":")
