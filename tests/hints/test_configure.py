@@ -249,6 +249,22 @@ def test_a_wrong_run_is_no_better_because_a_hint_holds_by_more() -> None:
     assert any(one.robustness > found.best.robustness for one in found.tried)
 
 
+def test_what_does_the_same_is_run_once() -> None:
+    """Units that step ten times together do so side by side, in turn or not."""
+    hints = (
+        up.Hint("software", "FMUProperty driver.exec_rate == 100 Hz"),
+        up.Hint("power", "mass.F == PowerBondSuggestions with spring.v"),
+    )
+    bond = springs(4.0)
+    driver = up.Function(inputs=["x"], outputs={"u": "0.1*x"})
+    mass = up.Ode({"x": "v", "v": "F + u - x"}, inputs=["F", "u"], outputs=["x", "v"])
+    units = {"mass": mass, "spring": bond.units["spring"], "driver": driver}
+    links = {"mass.F": "spring.F", "spring.v": "mass.v", "driver.x": "mass.x", "mass.u": "driver.u"}
+    found = up.configure(up.Scenario(units, links), hints, step=0.01, until=0.2, workers=1)
+    together = [one for one in found.tried if one.variant.chosen["rate of mass and spring"] == 10]
+    assert len(together) == len({one.step for one in together}) == 2
+
+
 @pytest.mark.parametrize(
     ("scope", "pattern", "why"),
     [

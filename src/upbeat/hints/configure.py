@@ -420,6 +420,7 @@ class _Search:
         self.undone: list[str] = []
         self.stopped = threading.Event()
         self.interrupted = False
+        self.programs: list[tuple[Any, _Run]] = []
         self._distances: dict[tuple[int, int], tuple[float, str]] = {}
         own = made.choice.name == "native"
         models = made.plan.scenario.units.values()
@@ -487,6 +488,19 @@ class _Search:
             else:
                 self.runs[key] = self.prepared(variant)
         return [self.runs[self.key(variant)] for variant in variants]
+
+    def repeats(self, variant: Variant) -> bool:
+        """Whether it does the very same as another one: units that step several times together do so side by
+        side, whatever the coupling of the rest."""
+        run = self.prepare([variant])[0]
+        if run.made is None:
+            return False
+        same = run.step, run.made.experiment.plan.program.steps, run.made.adapts
+        for other, first in self.programs:
+            if other == same:
+                return first is not run
+        self.programs.append((same, run))
+        return False
 
     def all_of(self, variants: Sequence[Variant]) -> list[_Run]:
         """The runs of variants, as many at a time as there are workers. What was run before is not again."""
@@ -562,7 +576,7 @@ class _Search:
     def explore(self) -> None:
         """Run what should be run."""
         if len(self.space) <= FEW:
-            self.all_of(list(self.space.variants()))
+            self.all_of([one for one in self.space.variants() if not self.repeats(one)])
             return
         ladders = [list(ladder) for ladder in self.space.ladders(MOST)]
         if len(self.space) > sum(map(len, ladders)):
@@ -618,21 +632,8 @@ class _Search:
 
         seen: dict[tuple[Any, ...], list[Variant]] = {}
 
-        programs: list[Any] = []
-
-        def new(ladder: list[Variant]) -> bool:
-            """Whether it does something that none of the others did."""
-            run = self.prepare([ladder[rung]])[0]
-            if run.made is None or run.state != "not run":
-                return True
-            same = run.made.experiment.plan.program.steps, run.made.adapts
-            if same in programs:
-                return False
-            programs.append(same)
-            return True
-
         def tried(these: Iterable[list[Variant]]) -> None:
-            unseen = [one for one in these if one[0].way not in seen and new(one)]
+            unseen = [one for one in these if one[0].way not in seen and not self.repeats(one[rung])]
             runs = self.all_of([one[rung] for one in unseen])
             good = self.sound(runs)
             seen.update((one[0].way, one) for one, run in zip(unseen, runs, strict=True) if run in good)
