@@ -233,6 +233,72 @@ def test_hints_decide_before_errors_do(file: Path) -> None:
         assert "wide does not hold" in found.reason
 
 
+def springs(stiffness: float) -> up.Scenario:
+    """x'' = -(x - 0.8) (1 + stiffness) in two units: x = 0.8 + 0.2 cos(√(1 + stiffness) t) with a stiffness
+    of 4."""
+    mass = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    spring = up.Ode({"s": "v"}, inputs=["v"], outputs={"F": f"-{stiffness}*s"})
+    return up.Scenario({"mass": mass, "spring": spring}, {"mass.F": "spring.F", "spring.v": "mass.v"})
+
+
+def test_a_wrong_run_is_no_better_because_a_hint_holds_by_more() -> None:
+    found = up.configure(springs(4.0), up.Hint("above", "mass.x > 0"), step=0.1, until=5.0, workers=1)
+    assert found.best is not None
+    trace = found.improved().run()
+    assert abs(trace["mass.x"] - 0.8 - 0.2 * np.cos(math.sqrt(5) * trace.time)).max() < 1e-6
+    assert any(one.robustness > found.best.robustness for one in found.tried)
+
+
+def test_what_does_the_same_is_run_once() -> None:
+    """Units that step ten times together do so side by side, in turn or not."""
+    hints = (
+        up.Hint("software", "FMUProperty driver.exec_rate == 100 Hz"),
+        up.Hint("power", "mass.F == PowerBondSuggestions with spring.v"),
+    )
+    bond = springs(4.0)
+    driver = up.Function(inputs=["x"], outputs={"u": "0.1*x"})
+    mass = up.Ode({"x": "v", "v": "F + u - x"}, inputs=["F", "u"], outputs=["x", "v"])
+    units = {"mass": mass, "spring": bond.units["spring"], "driver": driver}
+    links = {"mass.F": "spring.F", "spring.v": "mass.v", "driver.x": "mass.x", "mass.u": "driver.u"}
+    found = up.configure(up.Scenario(units, links), hints, step=0.01, until=0.2, workers=1)
+    together = [one for one in found.tried if one.variant.chosen["rate of mass and spring"] == 10]
+    assert len(together) == len({one.step for one in together}) == 2
+
+
+@pytest.mark.parametrize(
+    ("scope", "pattern", "why"),
+    [
+        ("After late", "Universality: always the case that low holds", "there is no time after late"),
+        ("Globally", "Response: if low holds then in response late holds", "low never holds"),
+        (
+            "Before moved",
+            "MinDuration: once low holds it will hold for at least 1 s",
+            "low never holds before moved",
+        ),
+    ],
+)
+def test_a_hint_that_asks_for_nothing_is_told(scope: str, pattern: str, why: str) -> None:
+    statements = {"late": "time > 10", "moved": "mass.x < 0.9", "low": "mass.x < 0"}
+    hint = up.Hint("idle", statements, scope=scope, pattern=pattern)
+    found = up.configure(springs(4.0), hint, step=0.1, until=5.0, workers=1)
+    assert found.best is not None
+    (said,) = found.best.hints
+    assert (said.verdict, said.reason) == ("holds", f"it asks for nothing here: {why}")
+    moves = up.Hint("moves", {**statements, "up": "mass.x > 0.5"}, scope="After moved")
+    (said,) = up.configure(springs(4.0), moves, step=0.1, until=5.0, workers=1, seconds=0).tried[0].hints
+    assert "asks for nothing" not in said.reason
+
+
+def test_not_all_ways_are_tried_with_steps_that_say_nothing() -> None:
+    """Eight steps in a period of the quickest motion: with twice as long steps nothing can be told."""
+    found = up.configure(springs(400.0), step=0.04, until=3.0, workers=1)
+    assert found.best is not None
+    long = [one for one in found.tried if one.state == "measured" and one.step > 0.05]
+    assert len(long) <= 1
+    trace = found.improved().run()
+    assert abs(trace["mass.x"] - (400 + np.cos(math.sqrt(401) * trace.time)) / 401).max() < 1e-6
+
+
 def test_a_file_is_written_and_the_old_one_stays(file: Path, capsys: Any) -> None:
     assert main(["configure", str(file), "--workers", "1"]) == 0
     said = capsys.readouterr().out

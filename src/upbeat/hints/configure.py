@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Unpack
+from typing import Any, Final, Literal, NamedTuple, Unpack
 
 import numpy as np
 
@@ -332,8 +332,11 @@ def smoothness(trace: Trace, signal: str) -> float:
 def judged(known: Known, trace: Trace) -> tuple[Judged, ...]:
     """What all hints, and the properties of the scenario, say of a run."""
     found: list[Judged] = []
+    idle = {name for name, one in known.occasions.judged(trace).items() if one.verdict == "violated"}
+    said = {hint.name: f"it asks for nothing here: {hint.occasion[1]}" for hint in known.hints if idle}
     for name, one in trace.properties.items():
-        found.append(_of_property(name, one))
+        nothing = one.verdict == "holds" and name in idle
+        found.append(_of_property(name, replace(one, reason=said[name]) if nothing else one))
     for hint in known.hints:
         if hint.formula():
             continue  # which is among the properties
@@ -383,6 +386,14 @@ class _Run:
         return float(self.trace.time[-1] - self.trace.time[0]) / max(self.trace.steps.count, 1)
 
 
+class _Ranked(NamedTuple):
+    """What decides about the place of a variant; the satisfied hints and the work are in its row."""
+
+    error: float
+    robust: float
+    row: Tried
+
+
 class _Search:
     def __init__(
         self,
@@ -409,6 +420,7 @@ class _Search:
         self.undone: list[str] = []
         self.stopped = threading.Event()
         self.interrupted = False
+        self.programs: list[tuple[Any, _Run]] = []
         self._distances: dict[tuple[int, int], tuple[float, str]] = {}
         own = made.choice.name == "native"
         models = made.plan.scenario.units.values()
@@ -476,6 +488,19 @@ class _Search:
             else:
                 self.runs[key] = self.prepared(variant)
         return [self.runs[self.key(variant)] for variant in variants]
+
+    def repeats(self, variant: Variant) -> bool:
+        """Whether it does the very same as another one: units that step several times together do so side by
+        side, whatever the coupling of the rest."""
+        run = self.prepare([variant])[0]
+        if run.made is None:
+            return False
+        same = run.step, run.made.experiment.plan.program.steps, run.made.adapts
+        for other, first in self.programs:
+            if other == same:
+                return first is not run
+        self.programs.append((same, run))
+        return False
 
     def all_of(self, variants: Sequence[Variant]) -> list[_Run]:
         """The runs of variants, as many at a time as there are workers. What was run before is not again."""
@@ -551,7 +576,7 @@ class _Search:
     def explore(self) -> None:
         """Run what should be run."""
         if len(self.space) <= FEW:
-            self.all_of(list(self.space.variants()))
+            self.all_of([one for one in self.space.variants() if not self.repeats(one)])
             return
         ladders = [list(ladder) for ladder in self.space.ladders(MOST)]
         if len(self.space) > sum(map(len, ladders)):
@@ -607,30 +632,20 @@ class _Search:
 
         seen: dict[tuple[Any, ...], list[Variant]] = {}
 
-        programs: list[Any] = []
-
-        def new(ladder: list[Variant]) -> bool:
-            """Whether it does something that none of the others did."""
-            run = self.prepare([ladder[rung]])[0]
-            if run.made is None or run.state != "not run":
-                return True
-            same = run.made.experiment.plan.program.steps, run.made.adapts
-            if same in programs:
-                return False
-            programs.append(same)
-            return True
-
         def tried(these: Iterable[list[Variant]]) -> None:
-            unseen = [one for one in these if one[0].way not in seen and new(one)]
+            unseen = [one for one in these if one[0].way not in seen and not self.repeats(one[rung])]
             runs = self.all_of([one[rung] for one in unseen])
             good = self.sound(runs)
             seen.update((one[0].way, one) for one, run in zip(unseen, runs, strict=True) if run in good)
 
         def order(ladder: list[Variant]) -> tuple[Any, ...]:
             run = self.runs[self.key(ladder[rung])]
-            return (*self.standing(run), self.between(run, guide), run.work.total)
+            return (*self.standing(run, guide), self.between(run, guide), run.work.total)
 
         tried([own])
+        lost = not seen or self.between(self.runs[self.key(own[rung])], guide) > LARGE
+        if lost and self.affordable(guide, own, min(rung + SKIPPED, len(own) - 1)):
+            return []  # so long a step says nothing of what is better
         for start in ladders if not seen else ():
             tried([start])
             if seen or self.stopped.is_set() or self.left <= 0:
@@ -743,9 +758,11 @@ class _Search:
         order = float(min([inputs, *ports]))
         return order if order < 3 or hasattr(coupling, "corrections") else order - 1.0
 
-    def standing(self, run: _Run) -> tuple[int, float]:
-        """Hints that hold, and by how much; the smaller the better."""
-        return -sum(one.verdict == "holds" for one in run.judged), -self.robust(run)
+    def standing(self, run: _Run, truer: _Run) -> tuple[int, float]:
+        """Hints that hold, and by how much; the smaller the better. What holds by more than in a run that is
+        nearer to the truth is no better for it: that is its error."""
+        holding = sum(one.verdict == "holds" for one in run.judged)
+        return -holding, -min(self.robust(run), self.robust(truer))
 
     def robust(self, run: _Run) -> float:
         """The least robustness, each relative to the largest of all runs, in steps that count."""
@@ -820,7 +837,7 @@ class _Search:
                         max(math.log(first / now) / math.log(long.step / short.step), 0.5), order + 1.0
                     )
             final = now * (float(ladder[-1].chosen.get(STEP, short.step)) / short.step) ** order
-            predicted.append((self.standing(short), float(final), ladder))
+            predicted.append((self.standing(short, best), float(final), ladder))
         predicted.sort(key=lambda one: (one[0], one[1]))
         standing, error, _ = predicted[0]
         return [one[2] for one in predicted[:2] if one[0] == standing and one[1] <= CLOSE * max(error, 1e-13)]
@@ -866,7 +883,9 @@ class _Search:
         reference = self.reference(good)
         own, worst = (None, "") if reference is None else self.own_error(reference)
         settled = own is not None and own <= LARGE
-        ranked: list[tuple[float, Tried]] = []
+        # What holds by more than in the run that is nearest to the truth is no better for it.
+        most = self.robust(reference) if settled and reference is not None else math.inf
+        ranked: list[_Ranked] = []
         for run in runs:
             error, where, distance = None, "", math.inf
             if reference is not None and run in good:
@@ -888,19 +907,20 @@ class _Search:
             )
             # Where the reference has not settled itself, nothing but the distance to it can be compared.
             told = error if settled and error is not None else distance
-            ranked.append((max(told, self.tolerance), one))
-        return tuple(one for _, one in sorted(ranked, key=lambda pair: self.rank(pair[0], pair[1], ranked)))
+            robust = 0.0 if math.isnan(one.robustness) else min(one.robustness, most)
+            ranked.append(_Ranked(max(told, self.tolerance), robust, one))
+        return tuple(each.row for each in sorted(ranked, key=lambda each: self.rank(each, ranked)))
 
-    def rank(self, error: float, row: Tried, all_: Sequence[tuple[float, Tried]]) -> tuple[Any, ...]:
+    def rank(self, one: _Ranked, all_: Sequence[_Ranked]) -> tuple[Any, ...]:
+        error, robust, row = one
         if row.state != "measured":
             return 1, 0, 0.0, 0.0, row.work or math.inf
-        robust = -row.robustness if not math.isnan(row.robustness) else 0.0
         # Errors that are alike are told apart by work: they count in steps of this factor from the least.
-        rivals = [(e, r) for e, r in all_ if r.state == "measured" and r.satisfied == row.satisfied]
-        least = min((e for e, r in rivals if _same(r.robustness, row.robustness)), default=error)
+        rivals = [r for r in all_ if r.row.state == "measured" and r.row.satisfied == row.satisfied]
+        least = min((r.error for r in rivals if r.robust == robust), default=error)
         if math.isfinite(error) and least > 0:
             error = math.floor(math.log(error / least) / math.log(ALIKE) + 1e-9)
-        return 0, -row.satisfied, robust, error, row.work or 0
+        return 0, -row.satisfied, -robust, error, row.work or 0
 
     def reference(self, good: Sequence[_Run]) -> _Run | None:
         """The run that others are compared with: of those with the shortest steps, the one that settled."""
@@ -991,10 +1011,6 @@ def _with_inner(made: Realised, work: Work, trace: Trace) -> Work:
     """Work with the calls that units make inside, which step several times per communication step."""
     steps = trace.steps.count + trace.steps.rejected
     return Work(work.calls + _inner_calls(made.variant) * steps, work.solver_steps)
-
-
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _size(trace: Trace) -> float:

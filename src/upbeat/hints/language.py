@@ -41,7 +41,7 @@ from upbeat.core.measure import MeasureError, conversion, in_si
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality
 from upbeat.core.records import dataclass
-from upbeat.hints.patterns import Misread, Pattern, Scope, read_pattern, read_scope
+from upbeat.hints.patterns import Misread, Pattern, Scope, occasion, read_pattern, read_scope
 from upbeat.properties.formula import (
     FUTURE,
     QUANTITY,
@@ -203,8 +203,17 @@ class Hint:
         units alone."""
         if not isinstance(self.about[0], Condition):
             return ""
-        texts = {name: str(one.about) for name, one in self.statements.items()}
-        return self.pattern.formula(self.scope, texts, span)
+        return self.pattern.formula(self.scope, self._texts, span)
+
+    @property
+    def _texts(self) -> dict[str, str]:
+        return {name: str(one.about) for name, one in self.statements.items()}
+
+    @property
+    def occasion(self) -> tuple[str, str]:
+        """What has to happen for it to ask for anything, in the language of properties, and what to say of a
+        trace where it does not; empty, if it asks for something whatever happens."""
+        return occasion(self.pattern, self.scope, self._texts) if self.formula() else ("", "")
 
 
 def _fit(statements: Mapping[str, Statement], scope: Scope, pattern: Pattern) -> None:
@@ -554,15 +563,18 @@ class Read(NamedTuple):
 
     hints: tuple[Hint, ...]
     properties: tuple[Property, ...]
+    occasions: tuple[Property, ...] = ()
+    """What has to happen for them to ask for anything, under the same names."""
 
 
 def about(
     scenario: Scenario, hints: Sequence[Hint], *, span: float = math.inf, source: str = "hints"
 ) -> Read:
     """The hints, looked up in a scenario. Names that do not exist, units of measure that do not fit,
-    contradictions and what no trace of `span` seconds can decide are told together, in a `ScenarioError`."""
+    contradictions and what takes longer to tell than `span` seconds are told in one `ScenarioError`."""
     problems: list[Problem] = []
     properties: list[Property] = []
+    occasions: list[Property] = []
     parts = scenario.parts
     directory = Readable(parts.units, parts.inputs, ())
     directory.driven = {f"{one.unit}.{one.port}" for one in parts.connections}
@@ -589,17 +601,20 @@ def about(
                 problems.append(
                     Problem(
                         (*KEY, hint.name),
-                        f"no trace decides it: it looks {ahead:g} s ahead, and the run lasts {span:g} s",
+                        f"the run is too short for it: it takes {ahead:g} s to tell, and the run lasts "
+                        f"{span:g} s",
                         "Run for longer, or ask for less.",
                         statement.line,
                         statement.column,
                     )
                 )
             properties.append(asked)
+        if made and (when := hint.occasion[0]):
+            occasions += read_properties({hint.name: when}, directory, parts.outputs, own, taken)
     problems += dict.fromkeys(_contradictions(hints))
     if problems:
         raise ScenarioError(problems, source)
-    return Read(tuple(hints), tuple(properties))
+    return Read(tuple(hints), tuple(properties), tuple(occasions))
 
 
 def needed(of: Property) -> float:
@@ -614,7 +629,7 @@ def needed(of: Property) -> float:
             case Temporal(op, parts, window):
                 inner = max(map(seconds, parts))
                 if op not in FUTURE:
-                    return inner
+                    return max(inner, window.first)
                 return inner + (window.first if window.last == math.inf else window.last)
 
     return seconds(of.formula)
@@ -728,7 +743,8 @@ def _contradictions(hints: Sequence[Hint]) -> Iterator[Problem]:
                         yield _against(before[0], hint, f"{port} belongs to one power bond only")
         about_ = hint.about[0]
         pattern = hint.pattern.name
-        if not isinstance(about_, Condition) or hint.scope.statements or pattern not in _PLAIN:
+        limited = hint.scope.statements or "when" in hint.pattern.places
+        if not isinstance(about_, Condition) or limited or pattern not in _PLAIN:
             continue
         never = [other for other in _PLAIN if "Absence" in (pattern, other) and pattern != other]
         told = [shapes[about_.text, other] for other in never if (about_.text, other) in shapes]

@@ -89,6 +89,10 @@ def read_scope(text: str) -> Scope:
 # Patterns.
 
 
+WHOLE: Final = (0.0, math.inf)
+"""No limit in time: from, to, in seconds."""
+
+
 class _Inside(NamedTuple):
     """How a formula is confined to a scope: `within` holds as long as that lasts; empty: always."""
 
@@ -103,16 +107,39 @@ class _Inside(NamedTuple):
     def both(self, text: str) -> str:
         return f"({self.within} and ({text}))" if self.within else f"({text})"
 
-    def ahead(self, text: str, seconds: float | None = None) -> str:
-        """Now or later, before the scope ends, and within some seconds."""
-        window = "" if seconds is None else f"[0, {seconds!r}]"
-        if self.within:
-            return f"({self.within} until{window} {self.both(text)})"
-        return f"eventually{window}({text})"
+    def ahead(self, text: str, when: _When = WHOLE, avoid: str = "") -> str:
+        """Now or later, before the scope ends, within some seconds, and before something else holds."""
+        while_ = self.both(f"not ({avoid})") if avoid else self.within
+        if while_:
+            return f"({while_} until{_window(when)} {self.both(text)})"
+        return f"eventually{_window(when)}({text})"
 
-    def back(self, text: str) -> str:
-        """Now or earlier, since the scope has begun."""
-        return f"({self.within} since {self.both(text)})" if self.within else f"once({text})"
+    def back(self, text: str, when: _When = WHOLE) -> str:
+        """Now or earlier, since the scope has begun, and within some seconds."""
+        if self.within:
+            return f"({self.within} since{_window(when)} {self.both(text)})"
+        return f"once{_window(when)}({text})"
+
+    def limited(self, when: _When) -> _Inside:
+        """The part of it that lies so many seconds after its begin."""
+        if when == WHOLE:
+            return self
+        passed = f"duration({self.within or 'true'})"
+        limits = [self.within, *([f"{passed} >= {when[0]!r}"] if when[0] > 0.0 else [])]
+        limits += [f"{passed} <= {when[1]!r}"] if when[1] < math.inf else []
+        return self._replace(within=f"({' and '.join(filter(None, limits))})", ends=True)
+
+
+_When = tuple[float, float]
+
+
+def _window(when: _When) -> str:
+    return "" if when == WHOLE else f"[{when[0]!r}, {when[1]!r}]"
+
+
+def _looks(when: _When) -> float:
+    """How far ahead one has to look."""
+    return when[1] if when[1] < math.inf else when[0]
 
 
 def _always(x: _Inside, text: str, seconds: float = 0.0) -> str:
@@ -122,11 +149,22 @@ def _always(x: _Inside, text: str, seconds: float = 0.0) -> str:
     return f"always{window}({x.guarded(text)})"
 
 
-def _existence(x: _Inside, p: str) -> str:
-    return _always(x, f"{x.back(p)} or {x.ahead(p)}") if x.within else f"eventually({p})"
+def _universal(x: _Inside, p: str, when: _When = WHOLE) -> str:
+    if x.within or when == WHOLE:
+        return _always(x.limited(when), p)
+    return f"always{_window((when[0], min(when[1], max(x.span, when[0]))))}({p})"
 
 
-def _bounded(x: _Inside, p: str, n: int) -> str:
+def _existence(x: _Inside, p: str, when: _When = WHOLE) -> str:
+    if not x.within:
+        return f"eventually{_window(when)}({p})"
+    y = x.limited(when)
+    cut = f" or always({y.both(f'duration({x.within}) < {when[1]!r}')})" if when[1] < math.inf else ""
+    return _always(y, f"{y.back(p)} or {y.ahead(p)}{cut}")
+
+
+def _bounded(x: _Inside, p: str, n: int, when: _When = WHOLE) -> str:
+    x = x.limited(when)
     if not x.within:
         return f"always(count({p}) <= {n})"
     more = x.ahead(p)
@@ -142,10 +180,23 @@ def _at_least(x: _Inside, p: str, seconds: float) -> str:
     return _always(x, f"({p}) implies ((({p}) until ({done})) or always({p}))")  # or the run ends first
 
 
-def _response(x: _Inside, p: str, s: str, seconds: float | None = None) -> str:
-    if seconds is None:
-        return _always(x, f"({p}) implies {x.ahead(s)}")
-    return _always(x, f"({p}) implies {x.ahead(s, seconds)}", seconds)
+def _transient(x: _Inside, p: str, seconds: float) -> str:
+    """At the first row that is so many seconds after the scope has begun."""
+    passed = f"duration({x.within or 'true'})"
+    early = f"{passed} < {seconds!r}"
+    then = x.both(f"{passed} >= {seconds!r} and ({p})")
+    over = f" or not {x.within}" if x.within else ""
+    began = x.both(f"{passed} <= 0")
+    return f"always({began} implies (({early} until ({then}{over})) or always({early})))"
+
+
+def _response(x: _Inside, p: str, s: str, when: _When = WHOLE, z: str = "") -> str:
+    return _always(x, f"({p}) implies {x.ahead(s, when, z)}", _looks(when))
+
+
+def _until(x: _Inside, p: str, s: str, when: _When = WHOLE) -> str:
+    done = x.back(x.limited(when).both(s))
+    return f"({_always(x, f'({p}) or {done}')}) and ({_existence(x, s, when)})"
 
 
 def _recurrence(x: _Inside, p: str, seconds: float) -> str:
@@ -159,43 +210,61 @@ class _Spec(NamedTuple):
 
 
 CATALOGUE: Final[dict[str, _Spec]] = {
-    "Universality": _Spec("always the case that {p} holds", lambda x, p: _always(x, text=p)),
-    "Absence": _Spec("never the case that {p} holds", lambda x, p: _always(x, f"not ({p})")),
-    "Existence": _Spec("{p} holds eventually", _existence),
-    "BoundedExistence": _Spec("{p} holds at most {n} times", _bounded),
+    "Universality": _Spec("always the case that {p} holds[ {when}]", _universal),
+    "Absence": _Spec(
+        "never the case that {p} holds[ {when}]", lambda x, p, when=WHOLE: _universal(x, f"not ({p})", when)
+    ),
+    "Existence": _Spec("{p} holds eventually[ {when}]", _existence),
+    "BoundedExistence": _Spec("{p} holds at most {n} times[ {when}]", _bounded),
+    "TransientState": _Spec("{p} holds after {seconds}", _transient),
+    "SteadyState": _Spec(
+        "{p} holds in the long run", lambda x, p: f"eventually(always({x.guarded(p)}))"
+    ),
     "MinDuration": _Spec("once {p} holds it will hold for at least {seconds}", _at_least),
     "MaxDuration": _Spec(
         "once {p} holds it will hold for less than {seconds}",
         lambda x, p, seconds: _always(x, f"({p}) implies duration({x.both(p)}) < {seconds!r}"),
     ),
     "Recurrence": _Spec("{p} holds repeatedly every {seconds}", _recurrence),
-    "SteadyState": _Spec(
-        "{p} holds in the long run", lambda x, p: f"eventually(always({x.guarded(p)}))"
-    ),
     "Precedence": _Spec(
-        "if {p} holds then {s} held before", lambda x, p, s: _always(x, f"({p}) implies {x.back(s)}")
+        "if {p} holds then {s} held before[ {when}]",
+        lambda x, p, s, when=WHOLE: _always(x, f"({p}) implies {x.back(s, when)}"),
     ),
     "PrecedenceChain": _Spec(
-        "if {p} holds then {s} and afterwards {t} held before",
-        lambda x, p, s, t: _always(x, f"({p}) implies {x.back(f'({t}) and {x.back(s)}')}"),
+        "if {p} holds then {s} and afterwards {t} held before[ {when}]",
+        lambda x, p, s, t, when=WHOLE: _always(
+            x, f"({p}) implies {x.back(f'({t}) and {x.back(s)}', when)}"
+        ),
     ),
-    "Response": _Spec("if {p} holds then in response {s} holds[ within {seconds}]", _response),
+    "PrecedenceChain1N": _Spec(
+        "if {p} holds and afterwards {s} holds then {t} held before[ {when}]",
+        lambda x, p, s, t, when=WHOLE: _always(x, f"(({p}) and {x.ahead(s)}) implies {x.back(t, when)}"),
+    ),
+    "Response": _Spec(
+        "if {p} holds then in response {s} holds[ {when}][ without {z} in between]", _response
+    ),
     "ResponseChain": _Spec(
-        "if {p} holds then in response {s} holds and afterwards {t} holds",
-        lambda x, p, s, t: _always(x, f"({p}) implies {x.ahead(f'({s}) and {x.ahead(t)}')}"),
+        "if {p} holds then in response {s} holds[ {when}] and afterwards {t} holds[ without {z} in between]",
+        lambda x, p, s, t, when=WHOLE, z="": _response(x, p, f"({s}) and {x.ahead(t, avoid=z)}", when),
+    ),
+    "ResponseChainN1": _Spec(
+        "if {p} holds and afterwards {s} holds then in response {t} holds[ {when}]",
+        lambda x, p, s, t, when=WHOLE: _response(x, f"({s}) and {x.back(p)}", t, when),
     ),
     "ResponseInvariance": _Spec(
-        "if {p} holds then in response {s} holds continually",
-        lambda x, p, s: _always(x, f"{x.back(p)} implies ({s})"),
+        "if {p} holds then in response {s} holds continually[ {when}]",
+        lambda x, p, s, when=WHOLE: _always(x, f"{x.back(p, when)} implies ({s})"),
     ),
-    "Until": _Spec(
-        "{p} holds without interruption until {s} holds",
-        lambda x, p, s: f"({_always(x, f'({p}) or {x.back(s)}')}) and ({_existence(x, s)})",
-    ),
+    "Until": _Spec("{p} holds without interruption until {s} holds[ {when}]", _until),
 }  # fmt: skip
 """What each pattern says, and what it means."""
 
-ALIASES: Final = {"MinimumDuration": "MinDuration", "MaximumDuration": "MaxDuration"}
+ALIASES: Final = {
+    "MinimumDuration": "MinDuration",
+    "MaximumDuration": "MaxDuration",
+    "PrecedenceChainN1": "PrecedenceChain",
+    "ResponseChain1N": "ResponseChain",
+}
 MAX_TIMES: Final = 20
 """So often may something hold within a scope, where that is bounded."""
 
@@ -206,40 +275,58 @@ class Pattern:
 
     name: str = "Universality"
     places: Mapping[str, Any] = field(default_factory=dict)
-    """p, s, t: names of statements; n: how often; seconds: how long."""
+    """p, s, t, z: names of statements; n: how often; seconds: how long; when: from and to."""
 
     def __str__(self) -> str:
-        phrase = CATALOGUE[self.name].phrase
-        optional = re.search(r"\[(.*)\]", phrase)
-        if optional:
-            kept = optional[1] if "seconds" in self.places else ""
-            phrase = phrase.replace(optional[0], kept)
         shown = {k: f"{v!r} s" if k == "seconds" else v for k, v in self.places.items()}
+        if "when" in self.places:
+            shown["when"] = _when_shown(self.places["when"])
+        given = lambda part: part[1] if _PLACE.findall(part[1])[0] in shown else ""  # noqa: E731
+        phrase = _OPTIONAL.sub(given, CATALOGUE[self.name].phrase)
         return f"{self.name}: {phrase.format(**shown)}"
 
     @property
     def statements(self) -> tuple[str, ...]:
         """The names of the statements that it is about."""
-        return tuple(str(self.places[key]) for key in ("p", "s", "t") if key in self.places)
+        return tuple(str(self.places[key]) for key in _STATEMENTS if key in self.places)
 
     def formula(self, scope: Scope, texts: Mapping[str, str], span: float = math.inf) -> str:
         """What it means in a scope, in the language of properties, for runs of `span` seconds; `texts` are
         the statements."""
-        given = {k: texts[v] if k in ("p", "s", "t") else v for k, v in self.places.items()}
+        given = {k: texts[v] if k in _STATEMENTS else v for k, v in self.places.items()}
         return CATALOGUE[self.name].formula(_Inside(scope.within(texts), scope.ends, span), **given)
+
+
+def occasion(pattern: Pattern, scope: Scope, texts: Mapping[str, str]) -> tuple[str, str]:
+    """What has to happen, for a pattern in a scope to ask for anything: as a formula, and in words; empty, if
+    it asks for something whatever happens."""
+    within = scope.within(texts)
+    first = pattern.places["p"] if CATALOGUE[pattern.name].phrase.startswith(("if", "once")) else ""
+    told = [part for part in (within, f"({texts[first]})" if first else "") if part]
+    if not told:
+        return "", ""
+    if not first:
+        return f"eventually({within})", f"there is no time {_lower(str(scope))}"
+    where = f" {_lower(str(scope))}" if within else ""
+    return f"eventually({' and '.join(told)})", f"{first} never holds{where}"
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
 
 
 def read_pattern(text: str, only: str = "") -> Pattern:
     """The pattern that a phrase describes; `only` is the statement that one without any is about."""
     name, _, phrase = text.partition(":")
     at = len(text) - len(text.lstrip())
-    name = ALIASES.get(name.strip(), name.strip())
+    name = name.strip().replace("-", "")
+    name = ALIASES.get(name, name)
     if name not in CATALOGUE:
         raise Misread(f"there is no pattern {_short(name)!r}", suggest(name, CATALOGUE, "patterns"), at)
     wanted = CATALOGUE[name].phrase
-    found = _phrase(wanted).fullmatch(phrase.strip())
+    found = _phrase(wanted).fullmatch(_plain(phrase))
     if found is None:
-        if not phrase.strip() and only and _PLACE.findall(wanted) == ["p"]:
+        if not phrase.strip() and only and _PLACE.findall(_OPTIONAL.sub("", wanted)) == ["p"]:
             return Pattern(name, {"p": only})
         what = "nothing stands" if not phrase.strip() else f"{_short(phrase)!r} stands"
         raise Misread(f"{what} behind {name}", f"Write {_phrase_of(name)}.", at + len(text.partition(":")[0]))
@@ -250,12 +337,33 @@ def read_pattern(text: str, only: str = "") -> Pattern:
             raise Misread(f"{places['n']} times are more than can be followed", f"At most {MAX_TIMES}.", at)
     if "seconds" in places:
         places["seconds"] = _seconds(places["seconds"], at)
+    if "when" in places:
+        places["when"] = _when(places["when"], at)
     return Pattern(name, places)
 
 
 def _phrase_of(name: str) -> str:
-    shown = {"p": "P", "s": "S", "t": "T", "n": "3", "seconds": "2 s"}
-    return f"{name}: {re.sub('[][]', '', CATALOGUE[name].phrase).format(**shown)}"
+    shown = {"p": "P", "s": "S", "t": "T", "z": "Z", "n": "3", "seconds": "2 s", "when": "within 2 s"}
+    return f"{name}: {CATALOGUE[name].phrase.format(**shown)}"
+
+
+def _when(text: str, at: int) -> _When:
+    """From when on, and until when: ``within 2 s``, ``after 2 s`` or ``between 1 s and 2 s``."""
+    word, _, rest = re.sub(_GAP, " ", text, count=1).partition(" ")
+    if word.lower() == "within":
+        return 0.0, _seconds(rest, at)
+    if word.lower() == "after":
+        return _seconds(rest, at), math.inf
+    first, last = (_seconds(part, at) for part in re.split(r"\s+and\s+", rest.strip(), flags=re.IGNORECASE))
+    if not first <= last:
+        raise Misread(f"{first:g} s is after {last:g} s", f"Write between {last:g} s and {first:g} s.", at)
+    return first, last
+
+
+def _when_shown(when: _When) -> str:
+    if when[1] == math.inf:
+        return f"after {when[0]!r} s"
+    return f"between {when[0]!r} s and {when[1]!r} s" if when[0] else f"within {when[1]!r} s"
 
 
 def _seconds(text: str, at: int) -> float:
@@ -269,28 +377,41 @@ def _seconds(text: str, at: int) -> float:
     return seconds
 
 
+_STATEMENTS: Final = ("p", "s", "t", "z")
 _NAME: Final = r"[A-Za-z_]\w*"
 _PLACE: Final = re.compile(r"\{(\w+)\}")
+_OPTIONAL: Final = re.compile(r"\[(.*?)\]")
+_GAP: Final = r"(?:\s+|\s*-\s*)"
+_TIME: Final = r"(?:val\s+)?[0-9.]+(?:[eE][+-]?\d+)?(?:\s+[A-Za-z]+)?"
 _PLACES: Final = {
     "n": r"\d{1,6}",
-    "seconds": r"(?:val\s+)?[0-9.]+(?:[eE][+-]?\d+)?(?:\s+[A-Za-z]+)?",
+    "seconds": _TIME,
+    "when": rf"(?:within|after){_GAP}{_TIME}|between{_GAP}{_TIME}\s+and\s+{_TIME}",
 }
+_SAID: Final = (
+    (r",", " "),
+    (r"^\s*it{0}is{0}(?=always|never)", ""),
+    (r"\bit{0}remains{0}so\b", "it will hold"),
+    (r"\bthen{0}it{0}must{0}have{0}been{0}the{0}case{0}that\b", "then"),
+    (r"\b(?:has|have){0}occurred{0}before\b(?:{0}\w+{0}holds)?", "held before"),
+    (r"\b(?:has{0}occurred|have{0}occurred|eventually{0}holds|becomes{0}satisfied)\b", "holds"),
+    (r"(?<=\d){0}time\b", " times"),
+)
+"""What people say, too, and what it means: the words of the catalogue."""
+
+
+def _plain(phrase: str) -> str:
+    for said, meant in _SAID:
+        phrase = re.sub(said.replace("{0}", _GAP), meant, phrase, flags=re.IGNORECASE)
+    return phrase.strip()
 
 
 def _phrase(phrase: str) -> re.Pattern[str]:
     """A phrase as a pattern of text: words may be joined by hyphens, and ``holds`` may be left out."""
     parts = []
-    for word in re.split(r"(\[.*\])| ", phrase):
-        if not word:
-            continue
-        if word.startswith("["):
-            parts.append(f"(?:{_joined(word[1:-1])})?")
-        else:
-            parts.append(_joined(word))
+    for k, part in enumerate(_OPTIONAL.split(phrase)):
+        parts.append(f"(?:{_joined(part)})?" if k % 2 else _joined(part))
     return re.compile("".join(parts).removeprefix(_GAP), re.IGNORECASE)
-
-
-_GAP: Final = r"(?:\s+|\s*-\s*)"
 
 
 def _joined(words: str) -> str:

@@ -137,6 +137,11 @@ class Known:
         return power_bonds(self.scenario, declared)
 
     @cached_property
+    def occasions(self) -> Scenario:
+        """The scenario with what has to happen for hints to ask for anything, as its properties."""
+        return self.scenario.with_parts(properties=self.read.occasions)
+
+    @cached_property
     def hinted_bonds(self) -> tuple[Bond, ...]:
         """Those of hints."""
         hinted = {frozenset(outputs_of(self.scenario, one)) for one in self._about if isinstance(one, Bonded)}

@@ -20,7 +20,7 @@ HEAD = ("", "hints", "robust", "error", "work", "stability", "variant", "")
 
 def described(found: Configuration) -> str:
     """The recommendation, the table it rests on, why these variants, and what was left out."""
-    lines = [found.reason, "", *_table(found), ""]
+    lines = [found.reason, "", *([*_table(found), ""] if found.tried else [])]
     ended = "; interrupted" if found.interrupted else ""
     lines += [
         f"{len(found.tried)} of {found.variants:,} variants were looked at, with {found.work:,} calls of "
