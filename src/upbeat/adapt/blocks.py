@@ -295,7 +295,7 @@ class _Level:
                     self.inner |= _cells(name, one_inside.inputs[port.name], port)
             self.names[own_time(unit).id] = Cell(one_inside.reached)
         self.links = {(c.unit, c.port): c for c in it.inside.connections}
-        self.mapped = {_end(to) for rule in it.in_rules for to in _assigned(rule.second)}
+        self.mapped = {_end(to) for rule in it.in_rules for to in _assigned(rule.second) if to in self.inner}
         self._back = it.sets_back
         self._slots: dict[str, int] = {}
 
