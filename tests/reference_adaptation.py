@@ -80,6 +80,7 @@ class Reference:
             "time": dict.fromkeys(units, 0.0),
         }
         self.locals: dict[str, float] = {}
+        self.own: dict[str, float] = {}  # variables of a rule
         self.assigned: set[str] = set()
         self.saved: dict[str, Any] = {}
         self.end = 0.0
@@ -96,16 +97,20 @@ class Reference:
         its = self.its
         times = {core.own_time(unit).id: time for unit, time in its["time"].items()}
         own = {"t": self.now, "H": self.size, "h": self.h, "dt": self.dt, **self.given, **self.constants}
-        names = {**own, **times, **its["seen"], **its["stored"], **self.locals}
+        names = {**own, **times, **its["seen"], **its["stored"], **self.locals, **self.own}
         return float(evaluate(core.expr(tree), names))
 
     def data(self, found: Iterable[core.Statement], to: dict[str, Any], free: Any = lambda _: True) -> None:
+        before = set(self.own)
         for one in found:
             if isinstance(one, core.When):
                 self.data(one.then if self.value(one.condition) else one.orelse, to, free)
+            elif isinstance(one, core.Local) or (isinstance(one, core.Assign) and one.to in self.own):
+                self.own[one.name if isinstance(one, core.Local) else one.to] = self.value(one.value)
             elif isinstance(one, core.Assign) and free(one.to):
                 course = (self.value(one.value), *map(self.value, one.rates))
                 to[one.to] = course if to is self.its["inputs"] else course[0]
+        self.own = {name: self.own[name] for name in before}
 
     def rules(self, which: str) -> tuple[core.Rule, ...]:
         return self.it.in_rules if which == "in" else self.it.out_rules

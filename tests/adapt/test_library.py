@@ -520,6 +520,32 @@ def test_units_inside_stay_in_processes_of_their_own() -> None:
     assert changed.run()["m.y"].tolist() == here["m.y"].tolist()
 
 
+@pytest.mark.parametrize(
+    "what",
+    [
+        ("low_pass 0.1 on y",),
+        ("sample_hold 0.07 on u", "gain 2 on y"),
+        ("relay on u with above = 0.1, below = -0.1",),
+        ("rate 3", "low_pass 0.1 on y"),
+        ("low_pass 0.1 on y", "every 0.02", "gain 2 on u"),
+    ],
+)
+def test_a_process_changes_no_result_of_an_adapted_unit(what: tuple[str, ...], tmp_path: Path) -> None:
+    """The unit gets the process; blocks around it stay where they are, events and samples included."""
+    source = up.Ode({"v": "-3*w", "w": "3*v"}, start={"v": 1.0}, outputs=["v"])
+    here = up.Scenario({"s": source, "m": up.adapted(PLANT, *what)}, {"m.u": "s.v"})
+    apart = here.with_units({"m": up.Isolated(up.adapted(PLANT, *what))})
+    file = tmp_path / "apart.toml"
+    up.write_scenario(apart, file)
+    settings: dict[str, Any] = {"coupling": up.GaussSeidel(), "pace": 0.05, "until": 1.0, "events": "auto"}
+    first = up.simulate(here, **settings)
+    for other in (apart, up.load(file, step=0.05, until=1.0).scenario):
+        found = up.simulate(other, **settings)
+        assert {name: list(found[name]) for name in first.names} == {n: list(first[n]) for n in first.names}
+    placed = up.experiment(apart, step=0.05, until=1.0).plan.scenario
+    assert any(isinstance(one, up.Isolated) for one in placed.units.values())
+
+
 def test_inputs_of_one_formula_with_different_trajectories() -> None:
     wave = up.Function(outputs={"a": "time*time", "b": "sin(9*time)"})
     sums = up.Ode({"x": "u"}, inputs=["u"], outputs=["x"])

@@ -197,6 +197,10 @@ ONE = (
     "semantic adaptation S s\nfor inner fmu A a with input ports Real x (m), Boolean on\n"
     "with output ports Real y (N)\n"
 )
+RULE = (
+    "semantic adaptation S s for inner fmu A a\nwith input ports u\nwith output ports y\n"
+    "input ports q\nin var k := 0.0;\nin rules { true ->"
+)
 
 
 @pytest.mark.parametrize(
@@ -311,6 +315,25 @@ ONE = (
             "'b.v' is Real, and 'a.up' is Boolean",
             "in rules",
         ),
+        (f"{RULE} {{ for (var i in 0 .. 3) {{\n break; }} }}; }}", 7, "'break' stands in control rules", ""),
+        (
+            f"{RULE} {{\n for (var i in 0 .. 2000) {{ k := i; }} }}; }}",
+            7,
+            "2,000 rounds, and at most 1,000",
+            "",
+        ),
+        (
+            f"{RULE} {{\n k := elapsed(a); }}; }}",
+            7,
+            "'elapsed' is not known where inputs are stored",
+            "second",
+        ),
+        (f"{RULE} {{ }}; get_next_time_step(a) < 1 -> {{ }}; }}", 6, "is not asked", "Store it"),
+        (f"{RULE} {{ var d := 1; }}; true ->\n {{ k := d; }}; }}", 7, "'d' cannot be read", ""),
+        (f"{RULE} {{ if (q > 1) {{ var d := 1; }}\n k := d; }}; }}", 7, "'d' cannot be read", ""),
+        (f"{ONE}control {{ if (a.y > 1) {{ var d := 1.0; }}\n return d*H; }}", 5, "'d' cannot be read", ""),
+        (f"{RULE} {{ var d := 1; }} --> {{\n a.u := d; }}; }}", 7, "'d' cannot be read", ""),
+        (f"{RULE} {{ var d := 1; k :=\n d[prev]; }}; }}", 7, "'d' lives in one step only", "var d"),
         ("module nothing", None, "no adaptation", "semantic adaptation"),
     ],
 )

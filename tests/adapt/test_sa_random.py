@@ -87,6 +87,18 @@ class Drawn:
                 lines.append(f"flag := {self.truth(names)};" if "flag" in targets[-1:] else "")
         return " ".join(lines)
 
+    def part(self, names: list[str], targets: list[str], depth: int = 1) -> str:
+        """A part of a rule, with a variable of its own and a loop perhaps."""
+        own = self.turn.choice(("v", "w2"))
+        lines = [f"var {own} := {self.value(names)};"]
+        if self.turn.random() < 0.5:
+            lines.append(f"for (var k in 0 .. 3) {{ {own} := {self.value([*names, own, 'k'])}; }}")
+        if self.turn.random() < 0.5:
+            to = self.turn.choice([own, *targets])
+            inner = f"var inner := {self.value([*names, own])}; {to} := {self.value(['inner', own])};"
+            lines.append(f"if ({self.truth([*names, own]).replace(' or flag', '')}) {{ {inner} }}")
+        return f"{' '.join(lines)} {self.block([*names, own], [*targets, own], depth)}"
+
     def control(self) -> str:
         names = ["p", "q", "a.x", "b.y", "s.in1", "t", "H"]
         before = self.block(names, ["p", "q", "a.u"])
@@ -100,8 +112,8 @@ class Drawn:
 
     def text(self) -> str:
         stored = ["i1", "p", "q"]
-        second = self.block([*stored, "dt", "h"], ["a.u", "b.w"], 1)
-        shown = self.block(["o1", "p", "b.y", "a.x"], ["s.out1"], 1)
+        second = self.part([*stored, "dt", "h", "last_execution_time(b)"], ["a.u", "b.w"])
+        shown = self.part(["o1", "p", "b.y", "a.x", "elapsed(a)"], ["s.out1"])
         kinds = f"{self.turn.choice(('reactive', 'delayed'))} {self.turn.choice(('moore', 'mealy'))}"
         return f"""semantic adaptation {kinds} S s
             for inner fmu A a with input ports u with output ports x
@@ -114,12 +126,12 @@ class Drawn:
             control rules {{ {self.control()} }}
             in var i1 := 0.2;
             in rules {{
-                {self.truth(["in1", "p"])} -> {{ i1 := {self.value(["in1", "q"])}; }} --> {{ {second} }};
+                {self.truth(["in1", "p"])} -> {{ {self.part(["in1", "q", "i1"], ["i1"])} }} --> {{ {second} }};
                 true -> {{ }} --> {{ a.u := {self.value(stored)}; }};
             }}
             out var o1 := 0.3;
             out rules {{
-                true -> {{ o1 := {self.value(["a.x", "b.y", "o1", "h"])}; }} --> {{ s.out1 := o1; }};
+                true -> {{ {self.part(["a.x", "b.y", "o1", "h"], ["o1"])} }} --> {{ s.out1 := o1; }};
                 {self.truth(["a.x", "q"])} -> {{ }} --> {{ {shown} }};
             }}"""
 

@@ -61,6 +61,41 @@ def test_units_of_measure_and_signs(read: Any) -> None:
     np.testing.assert_allclose(trace["s.back"], -trace["time"] / 1000, rtol=1e-12)
 
 
+def test_rules_have_variables_and_loops_of_their_own(read: Any) -> None:
+    """`half` takes half of what q is beyond it, and n three times that; outputs see both once more."""
+    text = """semantic adaptation reactive mealy S s
+        for inner fmu A a with input ports u with output ports y
+        input ports q
+        output ports shown, next, last
+        in var half := 0.0, n := 0.0;
+        in rules { true -> {
+            var d := q - half; half := half + 0.5 * d; n := 0;
+            for (var i in 0 .. 3) { n := n + i * d; }
+        } --> { var k := 2 * half; if (k > 1) { a.u := k; } else { var d := 3; a.u := d; } }; }
+        out var first := 0.0;
+        out rules {
+            true -> { first := last_execution_time(a); } --> { s.last := first; };
+            true -> { } --> {
+                var d := a.y; for (var i in 0 .. 3) { d := 2 * d + n; }
+                s.shown := d; s.next := min(get_next_time_step(a), 9);
+            };
+        }"""
+    plain = up.Function(inputs=["u"], outputs={"y": "u"})
+    source = up.Function(outputs={"y": "1 + time"})
+    trace = ran(up.Scenario({"r": source, "s": read(text, a=plain)}, {"s.q": "r.y"}))
+
+    def taken(s: float, q: float) -> tuple[float, float]:
+        return s + 0.5 * (q - s), 3.0 * (q - s)
+
+    s = 0.0
+    for time, found in zip(trace["time"], trace["s.shown"], strict=True):
+        s, _ = taken(s, 1.0 + time)
+        again, n = taken(s, 1.0 + time)
+        assert found == pytest.approx(8 * (2 * again if 2 * again > 1 else 3) + 7 * n, rel=1e-12)
+    np.testing.assert_allclose(trace["s.last"], trace["time"], atol=1e-12)
+    assert set(trace["s.next"]) == {9.0}
+
+
 def exact_lag(x: float, u: float, h: float) -> float:
     return u + (x - u) * exp(-h)
 

@@ -95,7 +95,8 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A variable that is known from here to the end of `control`, and its first value. It is not stored."""
+    """A variable that is known from here to the end of `control` (elsewhere: of the part of the rule, or the
+    branch), and its first value. It is not stored."""
 
     name: str
     value: Given
@@ -216,7 +217,7 @@ class Discard:
 Statement: TypeAlias = (
     Assign | Local | When | Loop | Break | Step | SaveState | Rollback | NextStep | Return | Discard
 )
-"""In, MapIn, MapOut, Out and Init may consist of `Assign` and `When` alone."""
+"""In, MapIn, MapOut, Out and Init may consist of `Assign`, `When`, `Local` and `NextStep` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +369,8 @@ class Adaptation:
                 match one:
                     case Assign():
                         sources.setdefault(one.to, set()).update(names(expr(one.value)) | also)
+                    case Local():
+                        sources.setdefault(one.name, set()).update(names(expr(one.value)) | also)
                     case When():
                         follow((*one.then, *one.orelse), also | names(expr(one.condition)))
 
@@ -409,8 +412,8 @@ class Adaptation:
         found = [] if late else [one for rule in self.in_rules for one in rule.first]
         reads = {name for rule in self.in_rules for name in names(expr(rule.condition))}
         for one in statements((*found, *self.init)):
-            if isinstance(one, Assign | When):
-                reads |= names(expr(one.value if isinstance(one, Assign) else one.condition))
+            if isinstance(one, Assign | Local | When):
+                reads |= names(expr(one.condition if isinstance(one, When) else one.value))
         inputs = (port for port in self.ports if port.causality is Causality.INPUT)
         if not any(cell in reads for port in inputs for cell in _called(port.name, port)):
             return {}
@@ -533,17 +536,22 @@ def _mapping(it: Adaptation) -> Arithmetic:
             raise _NoMapping  # something stored, or the step
         return substitute(tree, known)
 
-    def run(found: Iterable[Statement], to: dict[str, Expr]) -> None:
+    local: set[str] = set()
+
+    def run(found: Iterable[Statement], to: dict[str, Expr], *, branch: bool = False) -> None:
         for one in found:
-            if isinstance(one, Assign) and not one.rates:
+            if isinstance(one, Local) and not branch:
+                local.add(one.name)
+                known[one.name] = value(one.value)
+            elif isinstance(one, Assign) and not one.rates and one.to not in local:
                 to[one.to] = value(one.value)
             elif isinstance(one, When):
                 condition, before = value(one.condition), dict(to)
-                run(one.then, to)
+                run(one.then, to, branch=True)
                 then = dict(to)
                 to.clear()
                 to.update(before)
-                run(one.orelse, to)
+                run(one.orelse, to, branch=True)
                 for name in {*then, *to}:
                     if name not in then or name not in to:
                         raise _NoMapping
@@ -683,6 +691,8 @@ class _Check:
         self._found: list[str] = []
         self._kinds: dict[str, Kind] = {}
         """Of everything that an expression may name."""
+        self._locals: set[str] = set()
+        """Local variables of rules, which may have the same name in several."""
 
     def all(self) -> None:
         it = self._it
@@ -692,7 +702,7 @@ class _Check:
         self._ports()
         self._connections()
         inside = self._inner(Causality.OUTPUT)
-        reads = self._storage | self._parameters
+        reads = self._storage | self._parameters | {own_time(unit).id for unit in it.units}
         outer = self._outer(Causality.INPUT)
         for rule in it.in_rules:
             self._expr(rule.condition, outer | reads, "the condition of an input rule")
@@ -708,7 +718,7 @@ class _Check:
         stored = {one.name for one in it.stored}
         self._data(it.init, everything | outer, stored, "Init", "storage")
         if it.control is not None:
-            everything |= outer | {own_time(unit).id for unit in it.units}
+            everything |= outer
             self._control(it.control, set(everything), stored | self._inner(Causality.INPUT), loop=False)
             self._set_back(it.control)
         self._measures()
@@ -815,9 +825,10 @@ class _Check:
         copies: dict[str, set[str]] = {}
         for rule in (*it.in_rules, *it.out_rules):
             for one in statements((*rule.first, *rule.second)):
-                if isinstance(one, Assign):
-                    plain = isinstance(one.value, Name) and not one.rates
-                    copies.setdefault(one.to, set()).add(str(one.value.id) if plain else "")  # type: ignore[union-attr]
+                if isinstance(one, Assign | Local):
+                    to, rates = (one.to, one.rates) if isinstance(one, Assign) else (one.name, ())
+                    plain = isinstance(one.value, Name) and not rates
+                    copies.setdefault(to, set()).add(str(one.value.id) if plain else "")  # type: ignore[union-attr]
         for to in copies.keys() & ports.keys():
             source = to
             for _ in copies:  # from one to the next, however they are chained
@@ -877,13 +888,22 @@ class _Check:
     def _data(
         self, found: Iterable[Statement], reads: set[str], writes: set[str], where: str, what: str
     ) -> None:
+        reads, writes = set(reads), set(writes)
         for one in found:
             match one:
                 case Assign():
                     self._assign(one, reads, writes, where, what)
+                case Local():
+                    self._local(one.name, one.kind, reads, writes, where)
+                    self._expr(one.value, reads, f"{where}, {one.name} := {one.value}", one.kind, one.name)
+                    self._locals.add(one.name)
+                case NextStep():
+                    self._asked(one.unit, where)
+                    self._result(one.to, writes, where)
                 case When():
                     self._expr(one.condition, reads, where)
-                    self._data((*one.then, *one.orelse), reads, writes, where, what)
+                    self._data(one.then, reads, writes, where, what)
+                    self._data(one.orelse, reads, writes, where, what)
                 case _:
                     self._found.append(
                         f"{where} may only assign and choose: {type(one).__name__} belongs into the control"
@@ -893,9 +913,8 @@ class _Check:
         """`reads` and `writes` grow by the local variables that are met."""
         where, what, it = "control", "storage, inputs of inner units and local variables", self._it
         for one in found:
-            if isinstance(one, Step | SaveState | Rollback | NextStep) and one.unit not in it.units:
-                hint = suggest(one.unit, it.units, "inner units")
-                self._found.append(f"{where}: there is no inner unit '{one.unit}'. {hint}")
+            if isinstance(one, Step | SaveState | Rollback | NextStep):
+                self._asked(one.unit, where)
             match one:
                 case Assign():
                     self._assign(one, reads, writes, where, what)
@@ -966,12 +985,20 @@ class _Check:
                     f"Loop, or Step('{unit}') behind it"
                 )
 
-    def _local(self, name: str, kind: Kind, reads: set[str], writes: set[str]) -> None:
+    def _asked(self, unit: str, where: str) -> None:
+        if unit not in self._it.units:
+            hint = suggest(unit, self._it.units, "inner units")
+            self._found.append(f"{where}: there is no inner unit '{unit}'. {hint}")
+
+    def _local(
+        self, name: str, kind: Kind, reads: set[str], writes: set[str], where: str = "control"
+    ) -> None:
         if objection := objection_to(name):
             self._found.append(f"'{name}' is no name of a variable: {objection}")
-        if name in self._kinds and (name not in writes or self._kinds[name] is not kind):
+        known = name in self._kinds and name not in self._locals
+        if self._kinds[name] is not kind if name in writes else known:
             self._found.append(
-                f"control: the local variable '{name}' has the name of something else: rename it"
+                f"{where}: the local variable '{name}' has the name of something else: rename it"
             )
         self._kinds[name] = kind
         reads.add(name)

@@ -265,6 +265,8 @@ class _Level:
         self._in = frozenset(_targets(it.in_rules)) if it.mealy else frozenset()
         self._out = frozenset(_targets(it.out_rules)) if self.ordered else frozenset()
         self._shown: dict[str, Expr] = {}
+        self._locals: dict[tuple[str, Kind], Expr] = {}
+        """The local variables of rules, which are given a value before they are read."""
         for port in it.ports:
             if port.causality is Causality.INPUT:
                 self.names |= _cells(port.name, self.seen[port.name], port)
@@ -293,7 +295,7 @@ class _Level:
                     self.inner |= _cells(name, one_inside.inputs[port.name], port)
             self.names[own_time(unit).id] = Cell(one_inside.reached)
         self.links = {(c.unit, c.port): c for c in it.inside.connections}
-        self.mapped = {_end(to) for rule in it.in_rules for to in _assigned(rule.second)}
+        self.mapped = {_end(to) for rule in it.in_rules for to in _assigned(rule.second) if to in self.inner}
         self._back = it.sets_back
         self._slots: dict[str, int] = {}
 
@@ -367,15 +369,28 @@ class _Level:
         to: Mapping[str, Expr],
         wanted: Callable[[str], bool] = lambda _: True,
         unless: Mapping[str, Expr] = NOTHING,
+        own: frozenset[str] = frozenset(),
     ) -> Code:
-        """Assignments and choices; some `unless` a sign says that there is something already."""
+        """Assignments and choices; some `unless` a sign says that there is something already. `own` are local
+        variables."""
         code: Code = []
+        found = tuple(found)
+        if not any(one in own or wanted(one) for one in _assigned(found)):
+            return code
         for one in found:
-            if isinstance(one, Assign) and wanted(one.to):
+            if isinstance(one, Assign) and (one.to in own or wanted(one.to)):
                 code += _without(unless.get(one.to), self.assign(one, scope, to))
+            elif isinstance(one, Local):
+                if (one.name, one.kind) not in self._locals:
+                    self._locals[one.name, one.kind] = Cell(self.new(one.name, one.kind))
+                place = self._locals[one.name, one.kind]
+                code.append(Let(_index(place), substitute(expr(one.value), scope)))
+                scope, to, own = {**scope, one.name: place}, {**to, one.name: place}, own | {one.name}
+            elif isinstance(one, NextStep):
+                code += self.inside[one.unit].until_next(_index(to[one.to]))
             elif isinstance(one, When):
-                then = self.data(one.then, scope, to, wanted, unless)
-                orelse = self.data(one.orelse, scope, to, wanted, unless)
+                then = self.data(one.then, scope, to, wanted, unless, own)
+                orelse = self.data(one.orelse, scope, to, wanted, unless, own)
                 if then or orelse:
                     code.append(If(substitute(expr(one.condition), scope), tuple(then), tuple(orelse)))
         return code
@@ -464,8 +479,8 @@ class _Level:
         given = {name for port in it.ports for name in cell_names(port.name, port.size)}
         reads = {name for rule in it.in_rules for name in names(expr(rule.condition))}
         for one in statements(part for rule in it.in_rules for part in rule.first):
-            if isinstance(one, Assign | When):
-                reads |= names(expr(one.value if isinstance(one, Assign) else one.condition))
+            if isinstance(one, Assign | Local | When):
+                reads |= names(expr(one.condition if isinstance(one, When) else one.value))
         return any(it.direct.values()) or (it.mealy and not reads <= given)
 
     @property
@@ -995,12 +1010,14 @@ def _end(to: str) -> tuple[str, str]:
 
 
 def _assigned(found: Iterable[Statement]) -> Iterator[str]:
-    return (one.to for one in statements(found) if isinstance(one, Assign))
+    return (one.to for one in statements(found) if isinstance(one, Assign | NextStep))
 
 
 def _targets(rules: tuple[Rule, ...]) -> set[str]:
     """What the first parts of rules store."""
-    return {to for rule in rules for to in _assigned(rule.first)}
+    every = [one for rule in rules for one in statements(rule.first)]
+    stored = {one.to for one in every if isinstance(one, Assign | NextStep)}
+    return stored - {one.name for one in every if isinstance(one, Local)}
 
 
 def _read_by(rules: tuple[Rule, ...]) -> set[str]:
@@ -1009,6 +1026,7 @@ def _read_by(rules: tuple[Rule, ...]) -> set[str]:
     for one in statements(one for rule in rules for one in rule.second):
         trees = [one.condition] if isinstance(one, When) else []
         trees += [one.value, *one.rates] if isinstance(one, Assign) else []
+        trees += [one.value] if isinstance(one, Local) else []
         found |= {name for tree in trees for name in names(expr(tree))}
     return found
 
@@ -1021,6 +1039,7 @@ def _uses(it: Adaptation, name: str) -> bool:
         for one in statements((*rule.first, *rule.second)):
             trees = [one.condition] if isinstance(one, When) else []
             trees += [one.value, *one.rates] if isinstance(one, Assign) else []
+            trees += [one.value] if isinstance(one, Local) else []
             if any(name in names(expr(tree)) for tree in trees):
                 return True
     return False
@@ -1033,7 +1052,7 @@ def _unsure(rules: tuple[Rule, ...]) -> set[str]:
     for rule in rules:
         read |= names(expr(rule.condition))
         for one in statements(rule.first):
-            if isinstance(one, Assign):
+            if isinstance(one, Assign | Local):
                 read |= names(expr(one.value))
             elif isinstance(one, When):
                 read |= names(expr(one.condition))

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from upbeat.core.abilities import FromFile, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problems, suggest
+from upbeat.core.names import ADAPTED
 from upbeat.core.records import dataclass
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.paces.pace import Fixed, Pace, nominal_step
@@ -138,6 +139,12 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     own = "auto" if isolated is None else isolated.isolation
     if own == "auto" and isinstance(inner, FromFile):
         own = inner.isolation
+    if own == "process" and isolated is not None and getattr(inner, "adaptations", ()):
+        # Blocks between a unit and its ports stay in the program around it, as they do without a process.
+        assert isinstance(inner, Nested)
+        unit = replace(isolated, model=bare(inner.scenario.units[ADAPTED]), isolation="process")
+        apart = inner.scenario.with_units({ADAPTED: _placed(unit, isolation, fmus)})
+        return replace(inner, scenario=apart)
     if own == "process" and isolated is not None:
         return model if isolated.isolation == "process" else replace(isolated, isolation="process")
     when = isolation.when if own == "auto" else own

@@ -8,7 +8,7 @@ less than H means that the step is made again with the size x.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
@@ -47,6 +47,7 @@ from upbeat.adapt.sa.tree import (
     Unary,
     Var,
     expressions,
+    mapped,
     statements,
 )
 from upbeat.core import expr as trees
@@ -230,10 +231,11 @@ class _Compiler:
         self.names: dict[str, str] = {}
         taken = {*_TIMES, *(port.name for port in (*self.of.inputs, *self.of.outputs))}
         it = self.it
-        locals_ = [
-            item for one in statements(it.control or ()) if isinstance(one, Var) for item in one.declared
-        ]
-        loops = [Declared(one.variable) for one in statements(it.control or ()) if isinstance(one, For)]
+        rules = [rule for block in (it.in_rules, it.out_rules) if block for rule in block.rules]
+        parts = [part for one in rules if isinstance(one, Rule) for part in (one.first, one.second)]
+        every = [one for part in (it.control or (), *parts) for one in statements(part)]
+        locals_ = [item for one in every if isinstance(one, Var) for item in one.declared]
+        loops = [Declared(one.variable) for one in every if isinstance(one, For)]
         for one in (*it.params, *it.in_vars, *it.out_vars, *it.control_vars, *locals_, *loops):
             if one.name in self.names:
                 continue
@@ -411,9 +413,23 @@ class _Compiler:
         found = []
         for rule in rules.rules if rules else ():
             assert isinstance(rule, Rule)
-            first, second = tuple(self._block(rule.first)), tuple(self._block(rule.second))
+            first, second = (tuple(self._block(self._written(part))) for part in (rule.first, rule.second))
             found.append(core.Rule(first, second, self._expr(rule.condition)))
         return tuple(found)
+
+    def _written(self, found: Iterable[Statement]) -> Iterator[Statement]:
+        """The statements of a part of a rule, with every round of its loops written out."""
+        for one in found:
+            match one:
+                case For(variable=variable, body=body):
+                    first, last = (int(constant(end, self.it) or 0.0) for end in (one.first, one.last))
+                    for number in range(first, last):
+                        yield from self._written(mapped(body, _as_number(variable, float(number))))
+                case If():
+                    then, otherwise = tuple(self._written(one.then)), tuple(self._written(one.otherwise))
+                    yield replace(one, then=then, otherwise=otherwise)
+                case _:
+                    yield one
 
     def _place(self, one: Assign) -> str:
         """Where an assignment is written, if it is one of the text."""
@@ -590,3 +606,8 @@ class _Compiler:
             case Call(name=name, args=args):
                 return trees.apply(_CALLS[name], *map(self._expr, args))
         raise AssertionError(value)
+
+
+def _as_number(variable: str, number: float) -> Callable[[Expr], Expr]:
+    """The counter of a loop as a number, in one of its rounds."""
+    return lambda one: Literal(number, at=one.at) if one == Ref(variable) else one

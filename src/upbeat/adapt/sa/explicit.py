@@ -62,6 +62,8 @@ ROUNDS = 100
 """The most rounds of a successive substitution."""
 MAX_ROUNDS = 1_000_000
 """The most rounds of all loops around a statement together."""
+MAX_WRITTEN = 1_000
+"""The same in a rule, where every round is written out."""
 
 _TRUE, _H, _T = Literal(True), Ref("H"), Ref("t")
 BUILT_IN = {
@@ -72,7 +74,7 @@ BUILT_IN = {
 }
 """The functions, and how many arguments each takes."""
 _OF_UNITS = {"do_step", "get_next_time_step", "elapsed", "last_execution_time", "save_state", "rollback"}
-_STEPPING = {"do_step", "get_next_time_step", "save_state", "rollback", "discard"}
+_STEPPING = {"do_step", "save_state", "rollback", "discard"}
 _TIMES = {"In": (), "MapIn": ("t", "H", "h", "dt"), "MapOut": ("t", "H", "h", "dt")}
 
 
@@ -636,6 +638,8 @@ class _Reduction:
     """What the control does first, and what it does last."""
     after: list[Statement] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
+    locals: set[str] = field(default_factory=set)
+    """Variables that live in a block, and may have the same name in several."""
     back: dict[str, tuple[Ref, int]] = field(default_factory=dict)
     """What is remembered of the past, and for how many steps."""
     inputs: dict[str, Port] = field(default_factory=dict)
@@ -1221,8 +1225,15 @@ class _Reduction:
     def moved(self, rule: Rule, where: str) -> Rule:
         """Inputs of inner units are assigned in MapIn and outputs in Out, wherever they are written."""
         target = self.inner_input if where == "In" else self.outer_output
-        first = [one for one in rule.first if not (isinstance(one, Assign) and target(one.target))]
-        moved = [one for one in rule.first if isinstance(one, Assign) and target(one.target)]
+        own = {item.name for one in statements(rule.first) if isinstance(one, Var) for item in one.declared}
+
+        def late(one: Statement) -> bool:
+            if not isinstance(one, Assign) or (not one.target.owner and one.target.name in own):
+                return False
+            return target(one.target)
+
+        first = [one for one in rule.first if not late(one)]
+        moved = [one for one in rule.first if late(one)]
         return replace(rule, first=tuple(first), second=(*moved, *rule.second)) if moved else rule
 
     def inner_input(self, ref: Ref) -> bool:
@@ -1241,10 +1252,18 @@ class _Reduction:
     def resolved(self, rule: Rule, first: str, second: str) -> Rule:
         return replace(
             rule,
-            condition=self.value(rule.condition, first, set()),
+            condition=self.asked_before(self.value(rule.condition, first, set())),
             first=self.block(rule.first, first, set()),
             second=self.block(rule.second, second, set()),
         )
+
+    def asked_before(self, condition: Expr) -> Expr:
+        """The condition of a rule, which units inside are not asked in."""
+        for one in expressions(condition):
+            if isinstance(one, Call) and one.name == "get_next_time_step":
+                hint = "Store it in a rule before: true -> { next := get_next_time_step(…); } --> { };"
+                self.bad(one.at, "a unit is not asked for its next step in the condition of a rule", hint)
+        return condition
 
     def block(self, found: tuple[Statement, ...], where: str, local: set[str]) -> tuple[Statement, ...]:
         made: list[Statement] = []
@@ -1260,13 +1279,14 @@ class _Reduction:
                 made = []
                 for item in declared:
                     value = self.value(item.value, where, local) if item.value is not None else None
-                    if item.name in self.kinds and item.name not in local:
+                    if item.name in self.kinds and item.name not in {*local, *self.locals}:
                         self.bad(
                             item.at,
                             f"'{item.name}' is the name of something else already",
                             "Rename the variable.",
                         )
                     local.add(item.name)
+                    self.locals.add(item.name)
                     kind = item.type or (self.kind_of(value) if value is not None else "")
                     self.kinds[item.name] = kind if kind == self.kinds.get(item.name, kind) else ""
                     made.append(replace(item, value=value))
@@ -1276,10 +1296,8 @@ class _Reduction:
                 return replace(one, target=self.ref(target, where, local, write=True), value=value)
             case If(condition=condition, then=then, otherwise=otherwise):
                 condition = self.value(condition, where, local)
-                then = self.block(then, where, local)
-                return replace(
-                    one, condition=condition, then=then, otherwise=self.block(otherwise, where, local)
-                )
+                then, otherwise = (self.block(branch, where, {*local}) for branch in (then, otherwise))
+                return replace(one, condition=condition, then=then, otherwise=otherwise)
             case For(variable=name, first=first, last=last, body=body):
                 first, last = self.value(first, where, local), self.value(last, where, local)
                 inside = {*local, name}
@@ -1344,7 +1362,7 @@ class _Reduction:
                 f"'{one.name}' takes {count} argument{'s' if maximum > 1 else ''}, not {len(one.args)}",
             )
             return one
-        if one.name in (*_STEPPING, "elapsed", "last_execution_time") and where != "Ctrl":
+        if one.name in _STEPPING and where != "Ctrl":
             self.bad(one.at, f"'{one.name}' belongs into the control rules", "Write it there.")
         if one.name in _OF_UNITS:
             unit = one.args[0]
@@ -1361,6 +1379,11 @@ class _Reduction:
             since = Call("last_execution_time", (one.args[0],), at=one.at)
             return replace(one, args=(one.args[0], since, one.args[1]))
         if one.name == "elapsed":
+            if where == "In":
+                hint = "Write it into the second part, or into the control rules."
+                self.bad(
+                    one.at, "'elapsed' is not known where inputs are stored: they may be later ones", hint
+                )
             return Binary("-", _T, replace(one, name="last_execution_time"), at=one.at)
         if one.name == "is_set":  # every port has a value from the start on
             what = one.args[0]
@@ -1391,7 +1414,7 @@ class _Reduction:
         it = self.it
         if one.owner:
             return self.port_ref(one, where, write)
-        if one.name in local or one.name in self.kinds:
+        if one.name in local or one.name in self.kinds.keys() - self.locals:
             if write and one.name in {p.name for p in it.params}:
                 self.bad(
                     one.at,
@@ -1730,12 +1753,6 @@ class _Check:
         for one in found:
             match one:
                 case Var(declared=declared):
-                    if loop is None and where != "Ctrl":
-                        self.of.bad(
-                            one.at,
-                            "variables are declared in control rules, or before the rules",
-                            "Write 'in var …' or 'out var …'.",
-                        )
                     for item in declared:
                         if item.value is not None:
                             self.numbers(item.value)
@@ -1749,14 +1766,13 @@ class _Check:
                     self.block(then, rounds, loop=loop, where=where)
                     self.block(otherwise, rounds, loop=loop, where=where)
                 case For(body=body):
-                    if loop is None:
-                        self.of.bad(one.at, "loops stand in control rules only")
-                        continue
+                    most = MAX_ROUNDS if loop is not None else MAX_WRITTEN
                     first, last = self.bounds(one)
                     count = rounds * max(last - first, 1)
-                    if count > MAX_ROUNDS:
+                    if count > most:
+                        here = "" if loop is not None else " in a rule"
                         self.of.bad(
-                            one.at, f"these are {count:,} rounds, and at most {MAX_ROUNDS:,} are allowed"
+                            one.at, f"these are {count:,} rounds, and at most {most:,} are allowed{here}"
                         )
                         continue
                     for inside in statements(body):
@@ -1764,14 +1780,16 @@ class _Check:
                             self.of.bad(
                                 inside.at, f"'{one.variable}' counts the rounds, and cannot be assigned"
                             )
-                    self.block(body, count, loop=True, where=where)
+                    self.block(body, count, loop=None if loop is None else True, where=where)
                 case Return(value=value):
                     if loop is None:
                         self.of.bad(one.at, "'return' stands in control rules only")
                     self.numbers(value)
                     self.fits("the size of the step", "Real", value, one.at)
                 case Break():
-                    if not loop:
+                    if loop is None:
+                        self.of.bad(one.at, "'break' stands in control rules only", "Write if (…) { … }.")
+                    elif not loop:
                         self.of.bad(one.at, "there is no loop around this 'break'")
                 case Do(call=call):
                     if call.name not in _STEPPING:
