@@ -177,7 +177,10 @@ class = "plant_code:decay"
         ('function = "plant_code.control"', 'must have the form "module:name"'),
         ('function = "os; import sys:x"', 'must have the form "module:name"'),
         ("function = 3", 'must have the form "module:name"'),
-        ('function = "no_such_code:control"', "there is no Python module 'no_such_code': it must lie next to"),
+        (
+            'function = "no_such_code:control"',
+            "there is no Python module 'no_such_code': it must lie next to",
+        ),
         ('function = "plant_code:contrl"', "'plant_code' has no 'contrl'. Did you mean 'control'"),
         ('function = "broken_code:f"', "importing 'broken_code' failed: ZeroDivisionError"),
         (
