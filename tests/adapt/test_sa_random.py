@@ -126,7 +126,8 @@ class Drawn:
             control rules {{ {self.control()} }}
             in var i1 := 0.2;
             in rules {{
-                {self.truth(["in1", "p"])} -> {{ {self.part(["in1", "q", "i1"], ["i1"])} }} --> {{ {second} }};
+                {self.truth(["in1", "p"])} -> {{ {self.part(["in1", "q", "i1"], ["i1"])} }}
+                    --> {{ {second} }};
                 true -> {{ }} --> {{ a.u := {self.value(stored)}; }};
             }}
             out var o1 := 0.3;

@@ -911,7 +911,7 @@ class _Check:
 
     def _control(self, found: Iterable[Statement], reads: set[str], writes: set[str], *, loop: bool) -> None:
         """`reads` and `writes` grow by the local variables that are met."""
-        where, what, it = "control", "storage, inputs of inner units and local variables", self._it
+        where, what = "control", "storage, inputs of inner units and local variables"
         for one in found:
             if isinstance(one, Step | SaveState | Rollback | NextStep):
                 self._asked(one.unit, where)

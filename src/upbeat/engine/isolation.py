@@ -139,7 +139,8 @@ def _placed(model: Model, isolation: Isolation, fmus: Mapping[Path, int]) -> Mod
     own = "auto" if isolated is None else isolated.isolation
     if own == "auto" and isinstance(inner, FromFile):
         own = inner.isolation
-    if own == "process" and isolated is not None and getattr(inner, "adaptations", ()):
+    between: tuple[object, ...] = getattr(inner, "adaptations", ())
+    if own == "process" and isolated is not None and between:
         # Blocks between a unit and its ports stay in the program around it, as they do without a process.
         assert isinstance(inner, Nested)
         unit = replace(isolated, model=bare(inner.scenario.units[ADAPTED]), isolation="process")
