@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 
 #include <optional>
+#include <tuple>
 
 #include "ensemble.hpp"
 #include "host.hpp"
