@@ -373,3 +373,39 @@ def test_an_event_in_a_nest_does_what_the_same_between_units_does(
         name = "upper.m.ceiling" if where == "unit" else "upper.ceiling"
         assert any(f"event '{name}' expected" in step.reason for step in runs[1].steps)
         assert error(runs[1], true) == pytest.approx(error(runs[0], true), rel=0.05), seed
+
+
+@pytest.mark.parametrize(
+    "inputs", [up.Hold(), up.Linear(), up.Hermite(1), up.Smooth(), up.Continuous()], ids=str
+)
+@pytest.mark.parametrize(
+    "coupling",
+    [up.Jacobi(), up.GaussSeidel(("ball", "damper")), up.Iterated(up.GaussSeidel(("ball", "damper")))],
+    ids=str,
+)
+@pytest.mark.parametrize("engine", ["native", "interpret"])
+def test_what_follows_a_jump_directly_shows_it_at_once(engine: Any, coupling: Any, inputs: Any) -> None:
+    """The force of a damper on a ball that has just bounced is that of its new speed, by its own formula."""
+    ball = up.Ode(
+        {"x": "v", "v": "-9.81 + F"},
+        inputs=["F"],
+        start={"x": 1.0},
+        events={"floor": {"when": "x <= 0 and v < 0", "then": {"v": "-0.8*v"}}},
+    )
+    damper = up.Function(inputs=["v"], outputs={"F": "-0.5*v"})
+    scenario = up.Scenario({"ball": ball, "damper": damper}, {"ball.F": "damper.F", "damper.v": "ball.v"})
+    trace = up.simulate(
+        scenario, coupling=coupling, inputs=inputs, pace=up.LookAhead(0.05), until=1.5, engine=engine
+    )
+    assert np.asarray(trace["damper.F"]) == pytest.approx(-0.5 * np.asarray(trace["ball.v"]), abs=1e-12)
+    assert (np.diff(trace["ball.v"]) > 1.0).any()  # it did bounce
+
+
+def test_a_trajectory_by_derivatives_makes_no_algebraic_loop() -> None:
+    """The value of neither input waits for a derivative, although each derivative waits for a value."""
+    scenario = two_masses(np.random.default_rng(0), inside=False)
+    made = up.experiment(
+        scenario, coupling=up.GaussSeidel(), pace=0.05, inputs=up.Hermite(1), ports=POSITIONS, until=1.0
+    )
+    assert not any("loop" in note for note in made.plan.program.notes)
+    assert "loop" not in str(up.explain(made)).partition("Program")[2]

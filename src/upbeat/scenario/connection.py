@@ -34,7 +34,7 @@ class Connection:
 
     The names in `cells` are ``unit.port``, ``unit.port[i]`` (in arrays of more than one cell) and, for
     scenario inputs, the bare name. `sources` are the ports they belong to; that of a scenario input
-    is ``("inputs", name)``.
+    is ``("inputs", name)``. Of these, `rates` give only derivatives: the value of the input does not need them.
     """
 
     unit: str
@@ -42,6 +42,7 @@ class Connection:
     cells: tuple[Expr, ...]
     sources: tuple[End, ...]
     text: Written = field(compare=False)
+    rates: tuple[End, ...] = ()
 
     @property
     def target(self) -> str:

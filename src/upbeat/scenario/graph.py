@@ -159,7 +159,8 @@ class Graph:
 
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
       loops, the order of declaration decides; but first come the counts of what has happened inside units
-      (`Port.counts`), for the inputs whose trajectory begins again then.
+      (`Port.counts`), for the inputs whose trajectory begins again then. What gives only the derivatives of an
+      input (`Connection.rates`) goes before it where it can: it is on no loop, as no value waits for it.
     * `loops`: the algebraic loops (strong components), each as a cycle in the direction of the signals.
     """
 
@@ -180,15 +181,22 @@ class Graph:
         ]
         number = {node: i for i, node in enumerate(nodes)}
         before: list[set[int]] = [set() for _ in nodes]
+        rates: dict[int, set[int]] = {}
         for connection in connections:
             to = number[Node("in", connection.unit, connection.port)]
             sources = (number.get(Node("out", *end)) for end in connection.sources)
             before[to] = {source for source in sources if source is not None}
+            if connection.rates:
+                rates[to] = {number[Node("out", *end)] for end in connection.rates}
         for unit, model in units.items():
             for port in model.ports:
                 if port.causality is Causality.OUTPUT and not port.event:
                     here = number[Node("out", unit, port.name)]
                     before[here] = {number[Node("in", unit, name)] for name in port.depends}
+        self._followed = {node: [nodes[i] for i in sorted(before[k])] for k, node in enumerate(nodes)}
+        for group in components(before) if rates else ():
+            for to in rates.keys() & group:
+                before[to] -= rates[to].intersection(group)
         self._before = {node: [nodes[i] for i in sorted(before[k])] for k, node in enumerate(nodes)}
         self._torn: dict[Node, tuple[list[Node], list[Node]]] = {}
         groups = arranged(before)
@@ -235,7 +243,7 @@ class Graph:
             node = waiting.pop()
             if node not in seen:
                 seen.add(node)
-                waiting += self._before[node]
+                waiting += self._followed[node]
         return {node.unit for node in seen if node.side == "out"}
 
     def behind(self, outputs: Iterable[End]) -> set[End]:

@@ -57,6 +57,7 @@ def settled(
     graph = wiring.scenario.graph if own_graph is None else own_graph
     order = graph.order if not beginning else graph.order_with(beginning)
     sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    values = _values(wiring)
     unread = set(wiring.outputs) if stale is None else set(stale)
     if units is not None:
         unread = {end for end in unread if end[0] in units}
@@ -81,13 +82,22 @@ def settled(
                 instructions += wiring.get(end)
                 unread.remove(end)
         elif end in sources:
-            place = waiting if end in late or unread.intersection(sources[end]) else instructions
+            value, trajectory = instructions, instructions
+            if end in late or not unread.isdisjoint(values[end]):
+                value = trajectory = waiting
+            elif not unread.isdisjoint(sources[end]):
+                trajectory = waiting  # derivatives come later: until then the value is all that it is given
+            needed = _needed(wiring, end, stale) or node.unit in (beginning or ())
             if end not in reactive:
-                place += wiring.extrapolate(end, over.get(end))
-            elif node not in loop_of and (_needed(wiring, end, stale) or node.unit in (beginning or ())):
-                place += wiring.hold(end)
+                if trajectory is not value and needed:
+                    value += wiring.hold(end)
+                trajectory += wiring.extrapolate(end, over.get(end))
+            elif node not in loop_of and needed:
+                value += wiring.hold(end)
+                if trajectory is not value:
+                    trajectory += wiring.compute(end)
             elif stale is None or not stale.isdisjoint(sources[end]):
-                place += wiring.compute(end)
+                trajectory += wiring.compute(end)
     return instructions + waiting
 
 
@@ -123,6 +133,14 @@ def begun(
     return [*found, *(i for end in asked for i in wiring.get(end))]
 
 
+def _values(wiring: Wiring) -> dict[End, list[End]]:
+    """By input, the outputs that its value comes from, without those that give only its derivatives."""
+    return {
+        (c.unit, c.port): [end for end in c.sources if end not in c.rates]
+        for c in wiring.scenario.connections
+    }
+
+
 def _needed(wiring: Wiring, end: End, stale: set[End] | None) -> bool:
     """Whether an output that is about to be read depends directly on this input, or the next event does."""
     if wiring.reacts(end[0]):
@@ -137,13 +155,15 @@ def stale_outputs(wiring: Wiring, reactive: Collection[End]) -> set[End]:
     """Outputs that were read during a sweep with an input that has moved on since."""
     moved: set[End] = set()
     stale: set[End] = set()
-    sources = {(c.unit, c.port): c.sources for c in wiring.scenario.connections}
+    sources = _values(wiring)
     for loop in wiring.scenario.graph.loops:
         stale |= {(unit, port) for side, unit, port in loop if side == "out"}
     for side, unit, port in wiring.scenario.graph.order:
         end = (unit, port)
         if side == "in":
-            if end in sources and (end not in reactive or any(source in stale for source in sources[end])):
+            # Where something happens inside a unit, what follows it is not led through to the end of the step.
+            led = end in reactive and (wiring.within(end) or not wiring.counts(end))
+            if end in sources and (not led or any(source in stale for source in sources[end])):
                 moved.add(end)
         elif any((unit, name) in moved for name in wiring.port(end).depends):
             stale.add(end)

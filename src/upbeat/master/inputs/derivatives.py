@@ -25,7 +25,7 @@ from upbeat.units.process import bare, placed_like
 
 
 def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Scenario:
-    """The scenario in which inputs also depend on the outputs that give their `wanted` derivatives."""
+    """The scenario in which inputs also have the outputs that give their `wanted` derivatives as sources."""
     if not any(wanted.values()):
         return scenario
     ports = {(unit, port.name): port for unit, model in scenario.units.items() for port in model.ports}
@@ -35,7 +35,8 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
         for _ in range(wanted.get(connection.target, 0)):
             newest = tuple((unit, ports[unit, port].derivative or port) for unit, port in newest)
             sources = tuple(dict.fromkeys((*sources, *newest)))
-        connections.append(replace(connection, sources=sources))
+        rates = sources[len(connection.sources) :]
+        connections.append(replace(connection, sources=sources, rates=rates))
     return scenario.with_parts(connections=tuple(connections))
 
 
