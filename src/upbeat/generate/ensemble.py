@@ -59,8 +59,9 @@ class Watching(Telling):
     keeps_latest = False
     needs = "finite"
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Asked, *, quick: bool = False) -> None:
         self.asked = asked
+        self.quick = quick
         signals = {of for what, of in asked.statistics if what < What.COUNT} | set(asked.sampled)
         self.at_end = not asked.sampled and all(
             what is What.FINAL for what, _ in asked.statistics if what < What.COUNT
@@ -82,6 +83,8 @@ class Watching(Telling):
         lines += [f"int32_t pending{event};" for event in self.events]
         lines += ["int64_t steps, rejected, used, mark, run, runs;"]
         lines += ["double *samples, *times;", "int32_t *listed;"]
+        if self.quick:
+            lines.append("real sound; /* 0, or no number where some value of the step was none */")
         return lines
 
     def begin(self) -> list[str]:
@@ -91,6 +94,8 @@ class Watching(Telling):
         if not self.at_end and self.looks:
             lines.append("m->any = m->sample = 0;")
         lines += [f"m->pending{event} = 0;" for event in self.events]
+        if self.quick:
+            lines.append("m->sound = 0.0;")
         return [*lines, "m->steps = m->rejected = m->used = m->mark = 0;"]
 
     def before(self) -> list[str]:
@@ -133,7 +138,10 @@ class Watching(Telling):
         return [*lines, "++m->used;"]
 
     def step(self, body: Sequence[str]) -> list[str]:
-        return ["(void)which; (void)known; (void)stop;", "++m->steps;", "m->rejected += rejected;"]
+        lines = ["(void)which; (void)known; (void)stop;", "++m->steps;", "m->rejected += rejected;"]
+        if self.quick:
+            lines.append("if (m->sound != 0.0) return @_fails(m, FAULT_NOT_FINITE, -1);")
+        return lines
 
 
 _STRAIGHT = ("Fit", "Grid", "Solve")
@@ -158,6 +166,22 @@ class EnsemblePrinter(Printer):
         lines += [f"apart[{cell}] = c[{cell}];" for cell in touched]
         lines += super()._computation(computation, "apart")
         return ["{", *block([*lines, *(f"c[{cell}] = apart[{cell}];" for cell in written)]), "}"]
+
+    def _checked(self, source: str, count: int, width: int, row: int | str) -> str:
+        """Values that are no numbers end the step, once for all of them: wherever a thread may leave a run, all
+        that is in its registers is moved to where it would be wanted then."""
+        if not self.shared.quick:
+            return super()._checked(source, count, width, row)
+        first = int(source[4:]) if source.startswith("c + ") else 0
+        name = "c" if source.startswith("c + ") else source
+        return f"m->sound += 0.0 * ({' + '.join(f'{name}[{first + i}].r' for i in range(count))});"
+
+    def _ends(
+        self, condition: str, fault: str, *told: tuple[str, str], row: int = -1, else_with: str = ""
+    ) -> list[str]:
+        if not self.shared.quick:
+            return super()._ends(condition, fault, *told, row=row, else_with=else_with)
+        return [f"if ({condition}) {{ m->sound = NAN; {else_with} }}"]
 
     def _falls(self, falls: Fall) -> list[str]:
         """Most conditions stay above zero, which is seen quickly."""
@@ -237,6 +261,8 @@ class EnsemblePrinter(Printer):
 
     def _advanced(self, at: int, row: list[Any], where: str) -> list[str]:
         lines = super()._advanced(at, row, where)
+        if self.shared.quick:
+            return [re.sub(r"return @_stuck\(.*?\);", "m->sound = NAN;", line) for line in lines]
         kind = self.of_unit[row[1]]
         if not (self._stepping and self._depth == 1 and isinstance(kind, OdeType) and kind.in_lanes):
             return lines
@@ -493,6 +519,7 @@ class EnsemblePrinter(Printer):
             "totals[runs + run] = (double)m->rejected;",
             "totals[2 * runs + run] = (double)m->mark;",
             f"totals[3 * runs + run] = {now};",
+            *(["if (m->sound != 0.0) failed = 1;"] if watching.quick else []),
             "faults[run] = failed ? (m->error.fault ? m->error.fault : 1) : 0;",
         ]
         if self.waits:
@@ -563,7 +590,7 @@ def printed(
     for name, one in units.items():
         if one.inside is not None:
             raise ModelError(f"'{called[name]}' is a scenario with a loop of its own, which stays on the CPU")
-    watching = Watching(asked)
+    watching = Watching(asked, quick=target == "cuda")
     dialect = replace(_CUDA_DIALECT if target == "cuda" else Dialect(lanes=LANES), single=single)
     context = Context(dialect, telling=watching)
     printer = EnsemblePrinter(context, plan.program, plan.scenario.units, units, called, NAME)

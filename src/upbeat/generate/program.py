@@ -875,7 +875,7 @@ class Printer:
                 call = f"{self.of_unit[unit].name}_due({self.unit(unit)}, &c[{to}].r, e)"
                 return [
                     f"if ({call}) {refused}{about}",
-                    f"if (c[{to}].r != c[{to}].r) return @_fails(m, FAULT_NOT_FINITE, {at});",
+                    *self._ends(f"c[{to}].r != c[{to}].r", "FAULT_NOT_FINITE", row=at),
                 ]
             case Code.GET_EVENT:
                 _, unit, port, to, cells, kind, *_ = row
@@ -941,6 +941,13 @@ class Printer:
             f"if (!are_numbers({source}, {count}, {width}, &m->error)) "
             f"return @_fails(m, FAULT_NOT_FINITE, {row});"
         )
+
+    def _ends(
+        self, condition: str, fault: str, *told: tuple[str, str], row: int = -1, else_with: str = ""
+    ) -> list[str]:
+        """Where a run ends with a fault. Who goes on all the same does so `else_with`."""
+        details = [f"  m->error.{member} = {value};" for member, value in told]
+        return [f"if ({condition}) {{", *details, f"  return @_fails(m, {fault}, {row});", "}"]
 
     def _compute(self, number: int) -> list[str]:
         kernel_number, source, to = self.tables.expressions[number]
@@ -1115,12 +1122,16 @@ class Printer:
             "int32_t which;",
             "for (;;) {",
             f"  until = c[{until}].r;",
-            "  if (!(t < until && until <= limit)) {",
-            "    m->error.time = t;",
-            "    m->error.until = until;",
-            "    m->error.value = limit;",
-            "    return @_fails(m, FAULT_BAD_STEP, -1);",
-            "  }",
+            *block(
+                self._ends(
+                    "!(t < until && until <= limit)",
+                    "FAULT_BAD_STEP",
+                    ("time", "t"),
+                    ("until", "until"),
+                    ("value", "limit"),
+                    else_with="until = limit;",
+                )
+            ),
             f"  const real wanted = c[{wanted}].r;",
             f"  which = wanted >= 0.0 && wanted < {literal(float(len(steps)))} ? (int32_t)wanted : 0;",
             f"  {following} = until;",
@@ -1155,10 +1166,7 @@ class Printer:
             "}",
             f"const int32_t stop = {stop};",
             "const int known = event && *reached == due;",
-            "if (!(*reached > t) && m->fired == 0) {",
-            "  m->error.time = t;",
-            "  return @_fails(m, FAULT_NO_PROGRESS, -1);",
-            "}",
+            *self._ends("!(*reached > t) && m->fired == 0", "FAULT_NO_PROGRESS", ("time", "t")),
         ]
         lands = " || ".join(f"reason == {i}" for i in landed) or "0"
         step.append("const int32_t reason = @_reason(c);")
@@ -1173,10 +1181,7 @@ class Printer:
                 f"c[{tables.budget}].r = ends ? left - 1.0 : left;",
                 "if (ends) {",
                 *(_LATEST if self._latest else ()),
-                f"  if (c[{tables.budget}].r < 0.0) {{",
-                "    m->error.time = *reached;",
-                "    return @_fails(m, FAULT_CHATTERING, -1);",
-                "  }",
+                *block(self._ends(f"c[{tables.budget}].r < 0.0", "FAULT_CHATTERING", ("time", "*reached"))),
                 "}",
             ]
         else:

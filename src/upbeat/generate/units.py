@@ -673,6 +673,11 @@ class OdeType:
             ),
         ]
 
+    def _steps(self) -> list[str]:
+        """The head of a loop over steps of equal size."""
+        unrolled = ["#pragma unroll 8"] if self.shared.quick else []
+        return [*unrolled, "for (int64_t i = 0; i < count; ++i) {"]
+
     def _fixed(self, solver: SolverTable, number: int) -> str:
         T, n, stages = self.name, self.n, solver.stages
         weights = self._each(
@@ -685,7 +690,7 @@ class OdeType:
             "real *const x = u->s.x;",
             f"real k[{stages}][{n}];",
             *([f"real y[{n}];"] if any(solver.a) else []),
-            "for (int64_t i = 0; i < count; ++i) {",
+            *self._steps(),
             *block(
                 [
                     "const real start = t + (real)i * h;",
@@ -1235,7 +1240,7 @@ class OdeType:
             "const real h = (to - t) / (real)count;",
             "real *const x = u->s.x;",
             f"real k[{stages}][{n}], y[{n}], next[{n}];",
-            "for (int64_t i = 0; i < count; ++i) {",
+            *self._steps(),
             *block(
                 [
                     "const real start = t + (real)i * h;",
@@ -1269,7 +1274,7 @@ class OdeType:
             *counted,
             "const real h = (to - t) / (real)count;",
             "real next[1];",
-            "for (int64_t i = 0; i < count; ++i) {",
+            *self._steps(),
             *block(
                 [
                     "const real start = t + (real)i * h;",

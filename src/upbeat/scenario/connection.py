@@ -34,7 +34,7 @@ class Connection:
 
     The names in `cells` are ``unit.port``, ``unit.port[i]`` (in arrays of more than one cell) and, for
     scenario inputs, the bare name. `sources` are the ports they belong to; that of a scenario input
-    is ``("inputs", name)``. Of these, `rates` give only derivatives: the value of the input does not need them.
+    is ``("inputs", name)``. Of these, `rates` give only derivatives: its value needs none of them.
     """
 
     unit: str

@@ -159,8 +159,8 @@ class Graph:
 
     * `order`: every input and output, each after those it needs. Where that leaves a choice, and inside
       loops, the order of declaration decides; but first come the counts of what has happened inside units
-      (`Port.counts`), for the inputs whose trajectory begins again then. What gives only the derivatives of an
-      input (`Connection.rates`) goes before it where it can: it is on no loop, as no value waits for it.
+      (`Port.counts`), for the inputs whose trajectory begins again then. What gives only the derivatives of
+      an input (`Connection.rates`) goes before it where it can: it is on no loop, as no value waits for it.
     * `loops`: the algebraic loops (strong components), each as a cycle in the direction of the signals.
     """
 

@@ -161,7 +161,7 @@ def stale_outputs(wiring: Wiring, reactive: Collection[End]) -> set[End]:
     for side, unit, port in wiring.scenario.graph.order:
         end = (unit, port)
         if side == "in":
-            # Where something happens inside a unit, what follows it is not led through to the end of the step.
+            # Where something happens inside a unit, what follows it is not led to the end of the step.
             led = end in reactive and (wiring.within(end) or not wiring.counts(end))
             if end in sources and (not led or any(source in stale for source in sources[end])):
                 moved.add(end)
