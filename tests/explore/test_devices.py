@@ -164,6 +164,21 @@ def test_the_kernel_for_a_gpu_loses_the_same_runs(settings: Any, tmp_path: Path)
     np.testing.assert_allclose(told.statistics[~lost, 1], wanted.outputs[~lost, 1], rtol=1e-7, atol=1e-9)
 
 
+def test_the_kernel_for_a_gpu_has_many_units_in_loops(tmp_path: Path) -> None:
+    one = up.Ode(
+        {"x": "v", "v": "-k*x + 0.3*(left - x)"}, inputs=["left"], parameters={"k": 1.0}, start={"x": 1.0}
+    )
+    names = [f"u{i}" for i in range(30)]
+    wires = {f"{name}.left": f"{names[i - 1]}.x" for i, name in enumerate(names)}
+    made = up.experiment(up.Scenario(dict.fromkeys(names, one), wires), step=0.05, until=2.0)
+    work = Work(made, {"u0.k": (1.0, 2.0)}, {"end": formula("final(u3.x)")}, {})
+    group, columns = Group(work, {}), {"u0.k": np.linspace(0.5, 2.0, 7)}
+    assert "[3 + 2 * i + 0]" in source_of(group, "cuda").text  # or the next lines show nothing new
+    told, table = emulated(group, columns, 7, tmp_path)
+    found, wanted = group.answers(told, table.T, {}), group.run(columns)
+    np.testing.assert_allclose(found.outputs, wanted.outputs, rtol=1e-9)
+
+
 def test_a_study_by_generated_code_is_the_same_study() -> None:
     made = up.experiment(two_masses().experiment.scenario, pace=up.LookAhead(0.08), until=4.0)
     study = up.Study(

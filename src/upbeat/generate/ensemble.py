@@ -172,9 +172,8 @@ class EnsemblePrinter(Printer):
         that is in its registers is moved to where it would be wanted then."""
         if not self.shared.quick:
             return super()._checked(source, count, width, row)
-        first = int(source[4:]) if source.startswith("c + ") else 0
-        name = "c" if source.startswith("c + ") else source
-        return f"m->sound += 0.0 * ({' + '.join(f'{name}[{first + i}].r' for i in range(count))});"
+        name, first = ("c", f"{source[4:]} + ") if source.startswith("c + ") else (source, "")
+        return f"m->sound += 0.0 * ({' + '.join(f'{name}[{first}{i}].r' for i in range(count))});"
 
     def _ends(
         self, condition: str, fault: str, *told: tuple[str, str], row: int = -1, else_with: str = ""
