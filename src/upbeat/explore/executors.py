@@ -18,6 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -306,6 +307,8 @@ class Cluster:
     have the same results wherever they run, and each is taken once."""
 
     least = 1.0
+    patience = 60.0
+    """Seconds without any worker after which a study is given up."""
 
     def __init__(self, client: Any, *, own: bool = False) -> None:
         self._client = client
@@ -330,32 +333,68 @@ class Cluster:
 
         more()
         while running:
+            self._wait(coming.has_ready)
             future = next(coming)
             job = running.pop(future.key)
             answers = _answers_of(future)
-            self.workers = max(1, sum(self._client.nthreads().values()))
+            self.workers = max(1, self._threads())
             more()
             if answers is None:
                 suspects.append(job)
             else:
                 yield job.number, answers
         for job in suspects:
-            yield job.number, self._one_by_one(work, sent, job)
+            yield job.number, self._one_by_one(work, job)
 
     def _place_of(self, work: Work) -> Any:
         """The work as a result that the scheduler can have made again: data that are scattered are lost with
-        the last worker that has them."""
-        if self._sent is None or self._sent[0] is not work:
+        the last worker that has them. Where it failed itself, as workers died around it, it is sent again."""
+        if self._sent is None or self._sent[0] is not work or self._sent[1].status == "error":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of Dask, about its size: it is sent once
                 self._sent = work, self._client.submit(_itself, parcel(work, files=True), pure=False)
         return self._sent[1]
 
-    def _one_by_one(self, work: Work, sent: Any, job: Job) -> Answers:
+    def _one_by_one(self, work: Work, job: Job) -> Answers:
         """A chunk with which several workers have died, by itself. Those that were under way at the
         same time are not to blame, and have their results."""
-        answers = _answers_of(self._client.submit(run_parcel, sent, job.columns, pure=False))
-        return answers if answers is not None else _in_parts(work, job, partial(self._one_by_one, work, sent))
+        for _ in range(4):
+            sent = self._place_of(work)
+            future = self._client.submit(run_parcel, sent, job.columns, pure=False)
+            self._wait(future.done)
+            answers = _answers_of(future)
+            if answers is not None:
+                return answers
+            if (
+                sent.status != "error"
+            ):  # else workers died before they had the work: the chunk is not to blame
+                break
+        return _in_parts(work, job, partial(self._one_by_one, work))
+
+    def _wait(self, ready: Callable[[], bool]) -> None:
+        """Until something is ready. Dask itself would wait for ever where no worker is left."""
+        seen = looked = monotonic()
+        while not ready():
+            sleep(0.01)
+            now = monotonic()
+            if now - looked < 1.0:
+                continue
+            looked = now
+            if self._threads():
+                seen = now
+            elif now - seen > self.patience:
+                raise UpbeatError(
+                    f"the cluster has had no workers for {self.patience:g} s: start some "
+                    f"('dask worker {self._client.scheduler.address}'), and run the study again; with out it "
+                    "goes on with what is there"
+                )
+
+    def _threads(self) -> int:
+        """How many there are; none if the scheduler does not answer."""
+        try:
+            return sum(self._client.nthreads().values())
+        except OSError:
+            return 0
 
     def close(self) -> None:
         if self._own:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from upbeat.core.abilities import FromFile
 from upbeat.core.atomic import as_path, replace_file
 from upbeat.core.errors import FileProblem, InvalidInput, cannot_read, check_type, suggest
 from upbeat.core.ports import Kind, Value
@@ -47,7 +48,7 @@ from upbeat.generate.program import Context
 from upbeat.generate.tables import Bytes, Outside, VariableRow, WrittenCore, scenario_bytes
 from upbeat.trace.files.output import kept_from
 from upbeat.units.equations.lowered import lower
-from upbeat.units.fmi.archive import folder_of
+from upbeat.units.fmi.archive import folder_of, key_of
 from upbeat.units.fmi.library import Platform, chosen_library
 from upbeat.units.fmi.model import Fmu
 from upbeat.units.fmi.xml import Element, document, element, read
@@ -374,9 +375,9 @@ class _Fmu:
         inside = self.made.inside
         for unit, model in ({} if inside is None else inside.models).items():
             own = bare(model)
-            if inside is None or not isinstance(own, Fmu):
+            if inside is None or not isinstance(own, FromFile):
                 continue
-            path = folder_of(own.key) / TERMINALS
+            path = folder_of(key_of(own.path)) / TERMINALS
             if path.is_file():
                 yield inside.paths.get(unit, unit), read(path)
 
