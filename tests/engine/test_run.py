@@ -541,7 +541,9 @@ def test_a_checkpoint_keeps_parameters_that_were_set(kind: str, engine: str, tmp
     )
     with up.start(up.Scenario({"m": _spring(kind)}), pace=0.25, until=2.0, engine=engine) as run:
         run.step()
+        before = run["m.k"]
         run.set("m.k", 9.0)
+        assert run["m.k"] == 9.0 != before
         whole = run.finish()
     with experiment.open() as run:
         run.step()

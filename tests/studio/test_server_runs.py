@@ -244,6 +244,30 @@ def test_a_stopped_run_goes_on_from_its_checkpoint_to_the_same_bits(studio: Stud
     assert "no checkpoint" in studio.ask("POST", "/api/runs", {"resume": run}, 400)["error"]
 
 
+def test_a_run_that_goes_on_is_followed_and_shows_what_was_set(studio: Studio, folder: Path) -> None:
+    run = studio.start("spring.toml", paused=True)
+    studio.until(run, "paused")
+    for name, value in (("mass.push", 2.0), ("mass.c", 3.0)):
+        studio.ask("POST", f"/api/runs/{run}", {"do": "set", "name": name, "value": value})
+    studio.ask("POST", f"/api/runs/{run}", {"do": "step"})
+    studio.ask("POST", f"/api/runs/{run}", {"do": "stop"})
+    with watching(studio, run, "mass.x") as page:
+        page.until(lambda: page.state.get("state") == "stopped")
+        studio.ask("POST", "/api/runs", {"resume": run, "paused": True}, 201)
+        settable = {one["name"]: one["value"] for one in studio.until(run, "paused")["settable"]}
+        assert settable == {"mass.push": 2.0, "mass.c": 3.0, "mass.m": 1.0, "damper.d": 0.4}
+        page.until(lambda: page.state.get("state") == "paused")
+        studio.ask("POST", f"/api/runs/{run}", {"do": "resume"})
+        page.until(lambda: page.state.get("state") == "ended" and page.columns[0, -1] == 5.0)
+    with up.load(folder / "spring.toml").open() as by_hand:
+        by_hand.set("mass.push", 2.0)
+        by_hand.set("mass.c", 3.0)
+        by_hand.step()
+        trace = by_hand.finish()
+    _, columns = studio.data(run, ["mass.x"], points=1_000_000)
+    assert np.array_equal(columns, [trace.time, trace["mass.x"]])
+
+
 def test_runs_are_found_again_by_another_server(folder: Path) -> None:
     first = Studio(folder)
     run = first.start("spring.toml")

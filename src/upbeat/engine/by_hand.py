@@ -124,11 +124,16 @@ class ManualChanges:
             raise InvalidInput(f"'{name}' follows a signal: leave out the signal to set it by hand")
         return self._given(name, value)
 
+    def _parameter(self, name: str) -> str:
+        """A parameter of an adapted unit keeps the name that it had."""
+        if name in self._parameters:
+            return name
+        short = without_inside(name)
+        return next((known for known in self._parameters if without_inside(known) == short), name)
+
     def _given(self, name: str, value: Signal) -> Given:
         free = self._scenario.free_inputs
-        if name not in free and name not in self._parameters:
-            short = without_inside(name)  # a parameter of an adapted unit keeps the name that it had
-            name = next((known for known in self._parameters if without_inside(known) == short), name)
+        name = name if name in free else self._parameter(name)
         if name not in free and name not in self._parameters:
             known = [*free, *self._parameters]
             raise InvalidInput(
@@ -179,6 +184,15 @@ class ManualChanges:
             for register in self._histories(unit, port.name):
                 machine.write(register, -inf)
         self._stale = True
+
+    def parameter(self, name: str) -> Signal | None:
+        """The present value of a parameter; None if there is none of that name."""
+        name = self._parameter(name)
+        if name not in self._parameters:
+            return None
+        _, port = self._parameters[name]
+        values = tuple(self.changes[name][-1][1:]) if name in self.changes else port.initial
+        return values[0] if port.size is None else values
 
     def again(self, machine: Machine) -> None:
         """Give parameters the values that they had got, before a state of then is restored."""

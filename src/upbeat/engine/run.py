@@ -556,9 +556,11 @@ class Run:
         return self._last_word or f"the run has reached its stop time {self._span.stop:g}"
 
     def __getitem__(self, name: str) -> Signal:
-        """The present value of a signal, by its column name (``unit.port``)."""
+        """The present value of a signal, by its column name (``unit.port``), or of a parameter."""
         check_type(name, str, "the name of a signal")
         columns = self._program.columns
+        if name not in columns and (value := self._by_hand.parameter(name)) is not None:
+            return value
         if name in self._program.events:
             raise InvalidInput(f"'{name}' is an event, which has no present value: look into trace.events")
         if name not in columns:

@@ -45,6 +45,8 @@ class Rows:
         self.strings: list[str] = []
         self.ending: Ending | None = None
         """How the run ended, once the file says so."""
+        self.waiting = False
+        """Whether nothing is read yet: a run that goes on first cuts the file back to its checkpoint."""
         self.count = 0
         self._cells = np.empty((0, 0))
         self._events = EventLog()
@@ -55,6 +57,8 @@ class Rows:
     def update(self) -> int:
         """Read what is new; how many rows there are now."""
         with self._turn:
+            if self.waiting:
+                return self.count
             if self._whole:
                 if not self.columns:
                     self._read_whole()

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,7 @@ class _Told:
                 "until": made.span.stop,
                 "engine": made.choice.name,
                 "why": made.choice.why,
-                "settable": settable(made),
+                "settable": settable(made, this),
                 "foreign": [
                     name for name, model in made.scenario.units.items()
                     if equations_of(model) is None and as_isolated(model) is None
@@ -236,8 +237,9 @@ def _factor(given: RealTime) -> float:
     return given.factor
 
 
-def settable(made: Experiment) -> list[dict[str, Any]]:
-    """What may be set during a run: inputs that nothing drives, and parameters that may change."""
+def settable(made: Experiment, this: Run) -> list[dict[str, Any]]:
+    """What may be set during a run, with its present value: inputs that nothing drives, and parameters that
+    may change."""
     planned = {name for _, name, _ in made.later()}
     found: dict[str, dict[str, Any]] = {}
     for part in made.structures.values() or (made,):
@@ -248,6 +250,11 @@ def settable(made: Experiment) -> list[dict[str, Any]]:
             for name, (unit, port) in scenario.parameters.items()
             if scenario.why_fixed(unit, port.name) is None
         }
+    for name, one in found.items():
+        if not one["event"]:
+            with suppress(InvalidInput):  # of a unit that is not there in the present structure
+                value = this[name]
+                one["value"] = list(value) if isinstance(value, tuple) else value
     return [one for name, one in found.items() if name not in planned]
 
 

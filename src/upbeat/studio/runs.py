@@ -327,7 +327,11 @@ class Runs:
             raise InvalidInput(f"the run '{before.id}' has no checkpoint to go on from")
         run = RunOf(before.id, before.path, before.file, before.text, before.started)
         run.asked = {**before.asked, "paused": asked.get("paused")}
+        if "real_time" in asked:
+            run.asked["real_time"] = asked["real_time"]
+        _check(run.asked)
         run.watchers = before.watchers
+        run.rows.waiting = True
         before.touch()
         return run
 
@@ -362,6 +366,7 @@ class Runs:
                 self._died(run, await child.ended())
         finally:
             child.kill()
+        run.rows.waiting = False
         await asyncio.to_thread(run.rows.update)
         if run.failure is not None and run.rows.count:  # it could not say how far it came
             run.time = float(run.rows.time[-1])
@@ -389,6 +394,7 @@ class Runs:
                     "foreign",
                 ):
                     setattr(run, key, message[key])
+                run.rows.waiting = False
                 run.time = message["time"]
                 run.state = "paused" if run.asked.get("paused") else "running"
             case "far":
@@ -571,14 +577,14 @@ def _state(outcome: Outcome) -> str:
 def _check(wanted: Mapping[str, Any]) -> None:
     """Refuse what cannot be meant, before a process is started for it."""
     for key in ("until", "real_time"):
-        value = wanted[key]
+        value = wanted.get(key)
         if (
             value is not None
             and value is not False
             and (isinstance(value, bool) or not isinstance(value, (int, float)))
         ):
             raise InvalidInput(f"{key} must be a number, not {value!r}")
-    if wanted["engine"] is not None and not isinstance(wanted["engine"], str):
+    if not isinstance(wanted.get("engine"), str | None):
         raise InvalidInput("engine must be a name")
-    if wanted["overrides"] is not None and not isinstance(wanted["overrides"], dict):
+    if not isinstance(wanted.get("overrides"), dict | None):
         raise InvalidInput("overrides must be a table of values")

@@ -73,7 +73,7 @@ function Runs() {
       </button>
       ${one.failure ? html`<p class="problem error small" data-tip=${one.failure.message}>${one.failure.unit ? html`<b class="mono">${one.failure.unit}</b> ` : null}${one.failure.message}</p>` : null}
       ${here ? html`<div class="row tight">
-        ${one.resumable ? html`<${Button} label=${one.state === "ended" ? "Go on" : "Resume"} icon="play" tip="Goes on from the last checkpoint, up to the time above" onClick=${() => resume(one.id)} />` : null}
+        ${one.resumable ? html`<${Button} label=${one.state === "ended" ? "Go on" : "Resume"} icon="play" tip="Goes on from the last checkpoint" onClick=${() => resume(one.id)} />` : null}
         ${one.result ? html`<a class="button" href=${`api/file/raw?path=${encodeURIComponent(one.result)}`} download data-tip=${one.result}>Results</a>` : null}
         ${!LIVE.includes(one.state) ? html`<${Button} label="Remove this run" icon="remove" text=${false} onClick=${() => forget(one.id)} />` : null}</div>`
       : run ? html`<div class="row tight"><label class="check"><input type="checkbox" checked=${compare.includes(one.id)} onChange=${() => compareWith(one.id)} />overlay</label>
