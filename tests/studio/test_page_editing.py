@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import upbeat as up
-from studio_page import TANK, add, center, hold, settle, text, type_into, until
+from studio_page import PUSHED, TANK, add, center, hold, settle, text, type_into, until
 from studio_server import Studio
 from upbeat.cli.main import main
 
@@ -259,3 +260,32 @@ def test_an_fmu_is_dropped_in(
     page.wait_for_selector('[data-box="gain"]')
     assert 'file = "gain.fmu"' in text(page)
     assert (studio.folder / "gain.fmu").is_file()
+
+
+def test_what_is_typed_counts_without_enter(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """When it is saved, run, or left for another file, however late the server makes the edit."""
+    (studio.folder / "typed.toml").write_text(PUSHED.replace("until = 60.0", "until = 0.1"))
+    page = page_of(studio, "typed.toml")
+    page.route("**/api/edit", lambda route: (time.sleep(0.3), route.continue_()))
+
+    def type_mass(value: str) -> None:
+        page.click('[data-box="mass"] .title')
+        page.get_by_label("mass.m", exact=True).fill(value)
+
+    type_mass("2.5")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("#save:disabled")
+    until(page, "studio.state.text.includes('m = 2.5') && studio.state.text === studio.state.saved.text")
+    assert "m = 2.5 " in (studio.folder / "typed.toml").read_text()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "mass.m"
+
+    type_mass("3.5")
+    page.click("#run")
+    until(page, "studio.state.run?.scenario?.includes('m = 3.5 ')")
+
+    type_mass("4.5")
+    page.click(".file:has-text('driven.toml')")
+    until(page, "studio.state.path === 'driven.toml' && !studio.state.editing")
+    assert text(page) == (studio.folder / "driven.toml").read_text()
+    page.click(".file:has-text('typed.toml')")
+    until(page, "studio.state.path === 'typed.toml' && studio.state.text.includes('m = 4.5 ')")

@@ -17,6 +17,7 @@ export async function openFile(path) {
     get(`api/file?path=${encodeURIComponent(path)}`),
     get(`api/places?path=${encodeURIComponent(path)}`).catch(() => ({ places: {} })),
   ]);
+  await settled(); // what was typed belongs to the file that is open
   const draft = kept.get(draftKey(path));
   const restored = draft && draft.text !== file.text;
   set({
@@ -47,6 +48,7 @@ function isSmall(text) {
 
 /** A scenario that has no file yet. */
 export async function newFile(path, text) {
+  await settled();
   set({
     path, text, saved: { text: "", version: null }, past: [], future: [], inside: [], places: {}, selection: null,
     view: null, diagram: null, conflict: null, show: { ...state.show, everyPort: true },
@@ -123,8 +125,10 @@ export function edit(edits, label = "edit") {
       say(state.view?.path ? "This is inside another file. Open that file to change it." : `This is what ${state.inside[state.inside.length - 1]} is made of. It is changed in ${state.path}.`, { tone: "bad" });
       return null;
     }
+    const { text } = state;
     try {
-      const answer = await post("api/edit", { text: state.text, edits });
+      const answer = await post("api/edit", { text, edits });
+      if (state.text !== text) return run(); // somebody has typed in the text meanwhile
       changeText(answer.text, { label });
       return answer;
     } catch (error) {
@@ -140,9 +144,24 @@ export function edit(edits, label = "edit") {
   return queue;
 }
 
+/**
+ * What somebody is typing in a field counts now, without Enter, and all edits are made.
+ * @returns {Promise<boolean>} false if an edit was refused, which has been said
+ */
+export async function settled() {
+  const field = document.activeElement;
+  if (field?.matches?.("[data-typed]")) {
+    field.blur(); // which takes what is in it
+    field.focus();
+  }
+  let fine = true;
+  while (state.editing) fine = (await queue) !== null && fine;
+  return fine;
+}
+
 /** Saves the text. If somebody else has saved another one meanwhile, both are shown. */
 export async function save({ over = null } = {}) {
-  if (!state.path) return false;
+  if (!state.path || !(await settled())) return false;
   const text = state.text;
   try {
     const { version } = await put("api/file", {

@@ -1,7 +1,7 @@
 /** Questions about the scenario or a run that take a while, and what comes back: sentences, pictures, tables, edits. */
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact-htm.js";
 import { get, post, remove } from "./api.js";
-import { edit } from "./draft.js";
+import { edit, settled } from "./draft.js";
 import { complain, set, state, useStore } from "./store.js";
 import { number, parsed } from "./format.js";
 import { Button, Icon } from "./widgets.js";
@@ -27,6 +27,7 @@ const parameters = () => Object.entries(state.view?.units || {}).flatMap(([unit,
 
 /** Asks; the answer is looked for until it is there. */
 async function ask(what, options = {}) {
+  if (!(await settled())) return;
   const run = ["trust", "discover", "report"].includes(what) && state.run?.file === state.path ? state.run.id : null;
   try {
     const { id } = await post("api/jobs", { what, path: state.path, text: state.text, run, options });

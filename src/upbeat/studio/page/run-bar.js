@@ -1,5 +1,6 @@
 /** The bar that starts runs and tells them what to do. */
 import { html } from "./vendor/preact-htm.js";
+import { settled } from "./draft.js";
 import { isLive, start, tell } from "./running.js";
 import { set, state, useStore } from "./store.js";
 import { duration, number, parsed } from "./format.js";
@@ -9,9 +10,10 @@ const PACES = [{ value: "", label: "as fast as it can" }, ...[0.1, 0.5, 1, 2, 5,
 const ENGINES = [{ value: "", label: "engine: by itself" }, { value: "native", label: "native" }, { value: "compiled", label: "compiled" }, { value: "interpreter", label: "interpreter" }];
 
 /** Starts with what the bar says. */
-export function startFromBar() {
+export async function startFromBar() {
+  if (!(await settled())) return;
   const { until = null, realTime = null, engine = null } = state.wanted || {};
-  return start({ until, realTime, engine });
+  await start({ until, realTime, engine });
 }
 
 export function RunBar() {

@@ -3,7 +3,7 @@
  * none of them, and coming back finds them.
  */
 import { Live, get, post, remove } from "./api.js";
-import { address, save } from "./draft.js";
+import { address, settled } from "./draft.js";
 import { complain, kept, say, set, state } from "./store.js";
 import { dropTrace, loadTrace, traceOf } from "./traces.js";
 
@@ -26,7 +26,7 @@ export function shownSignals(run = state.run, chosen = state.chosen) {
 
 /** Starts the scenario as it is on the page, saved or not. */
 export async function start({ until = null, realTime = null, engine = null, from = null } = {}) {
-  if (state.path === null) return;
+  if (state.path === null || !(await settled())) return;
   try {
     const { id } = await post("api/runs", {
       path: state.path, text: state.text, until, real_time: realTime, engine, overrides: {}, resume: from,
