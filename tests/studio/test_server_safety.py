@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -185,6 +186,30 @@ def test_a_scenario_does_not_reach_beyond_the_folder_either(studio: Studio) -> N
     assert run["failure"]["unit"] == "a"
     inside = studio.ask("POST", "/api/view", {"path": "tank.toml", "text": text, "inside": ["a"]}, status=400)
     assert "outside" in inside["error"]
+
+
+def test_nor_do_studies_and_adaptations(studio: Studio, folder: Path) -> None:
+    """Whatever names a file: the table of a study, an adaptation inside another one, an FMU in it."""
+    (folder.parent / "secret.csv").write_text("tank.flow\n1\n")
+    text = TANK + '\n[study]\ntable = "../secret.csv"\n[study.outputs]\nx = "mean(tank.level)"\n'
+    assert "outside of the project folder" in studio.view("tank.toml", text)["problems"][0]["message"]
+    (folder / "study.toml").write_text(text)
+    assert "outside of the project folder" in str(studio.job("study", "study.toml")["error"])
+    examples = Path(__file__).parents[2] / "examples" / "power_window"
+    for file in examples.glob("*.sa"):
+        shutil.copy(file, folder)
+    shutil.copy(examples / "power_window.toml", folder)
+    assert studio.view("power_window.toml")["problems"] == []
+    shutil.copy(folder / "lazy_sa.sa", folder.parent)
+    (folder.parent / "beyond.fmu").write_bytes(b"")
+    whole = (folder / "controller_sa.sa").read_text(), (folder / "window_sa.sa").read_text()
+    (folder / "controller_sa.sa").write_text(whole[0].replace('"lazy_sa.sa"', '"../lazy_sa.sa"'))
+    (folder / "window_sa.sa").write_text(whole[1].replace('"window.fmu"', '"../beyond.fmu"'))
+    said = [one["message"] for one in studio.view("power_window.toml")["problems"]]
+    assert any("'lazy_sa.sa' lies outside" in one for one in said)
+    assert any("'beyond.fmu' lies outside" in one for one in said)
+    for name in ("secret.csv", "lazy_sa.sa", "beyond.fmu"):
+        (folder.parent / name).unlink()
 
 
 @pytest.mark.parametrize(

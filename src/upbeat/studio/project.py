@@ -20,8 +20,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from upbeat.adapt.sa.parsing import read as read_sa
 from upbeat.core.atomic import replace_file
-from upbeat.core.errors import FileProblem, InvalidInput, Problem, ScenarioError, suggest
+from upbeat.core.errors import FileProblem, InvalidInput, Problem, ScenarioError, UpbeatError, suggest
 from upbeat.scenario.files.toml import Lines
 
 OWN = ".upbeat"
@@ -329,9 +330,7 @@ def _look_outside(
             except (OSError, RuntimeError, ValueError):
                 continue
             if not resolved.is_relative_to(root):
-                hint = "Copy it into the folder, or open the folder around both."
-                what = f"'{value}' lies outside of the project folder, and the studio reads nothing there"
-                found.append(Problem(where or keys, what, hint))
+                found.append(_beyond(where or keys, value))
             elif keys[-1] == "scenario" and resolved not in seen and len(seen) < _DEEPEST_NEST:
                 seen.add(resolved)
                 try:
@@ -339,11 +338,41 @@ def _look_outside(
                 except (OSError, UnicodeDecodeError):
                     continue
                 _look_outside(inner, resolved, root, found, seen, where or keys)
+            elif resolved.suffix == ".sa":
+                found += [_beyond(where or keys, name) for name in _outside_of_adaptation(place, root)]
+
+
+def _outside_of_adaptation(file: Path, root: Path) -> Iterator[str]:
+    """What an adaptation and those inside it name: others from where they are, FMUs from where it is."""
+    waiting, seen = [file.resolve()], set[Path]()
+    while waiting and len(seen) < _DEEPEST_NEST:
+        one = waiting.pop()
+        seen.add(one)
+        try:
+            read = read_sa(one)
+        except UpbeatError:
+            continue  # somebody else says so
+        ways = [unit.path for unit in read.fmus]
+        ways += [unit.path for each in read.adaptations for unit in each.inner]
+        named = [one.parent / way for way in ways if way.endswith(".sa")]
+        named += one.parent.glob("*.sa") if read.imports else ()
+        fmus = [file.parent / way for way in ways if way.endswith(".fmu")]
+        for other in (*named, *(fmu for fmu in fmus if fmu.exists())):
+            place = other.resolve()
+            if not place.is_relative_to(root):
+                yield other.name
+            elif place.suffix == ".sa" and place not in seen:
+                waiting.append(place)
 
 
 def _names_file(keys: tuple[str, ...], value: str) -> bool:
     last = next((key for key in reversed(keys) if not key.isdigit()), "")
-    return last in _REFERRING or (last == "adapt" and value.endswith(".sa"))
+    return last in _REFERRING or (last == "adapt" and value.endswith(".sa")) or keys == ("study", "table")
+
+
+def _beyond(where: tuple[str, ...], name: str) -> Problem:
+    what = f"'{name}' lies outside of the project folder, and the studio reads nothing there"
+    return Problem(where, what, "Copy it into the folder, or open the folder around both.")
 
 
 def checked_places(given: object) -> dict[str, list[float]]:
