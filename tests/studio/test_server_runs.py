@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 
 import upbeat as up
 from studio_server import Studio, unpacked
-from upbeat.studio.rows import packed, thinned
+from upbeat.studio.rows import Rows, difference, packed, thinned
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -416,6 +416,45 @@ def test_two_runs_are_subtracted(studio: Studio, folder: Path) -> None:
     studio.finished(events)
     _, _, body = studio.request("GET", f"/api/difference?a={events}&b={events}&signals=upper.v&points=100000")
     assert not unpacked(body)[1][1:].any()  # before and after each jump
+
+
+def test_runs_of_changed_scenarios_are_compared_where_they_mean_the_same(studio: Studio) -> None:
+    """Another unit of measure is converted; what only one has, or what measures something else, is out."""
+    text = """[units.a]
+states = { x = { der = "1 - x", unit = "UNIT" }, y = { der = "x", unit = "OTHER" } }
+[master]
+step = 0.1
+[run]
+until = 1.0
+"""
+    meters = studio.start("spring.toml", text.replace("UNIT", "m").replace("OTHER", "s"))
+    more = text.replace("1 - x", "1000 - x").replace("UNIT", "mm").replace("OTHER", "kg")
+    other = studio.start("spring.toml", more + '[units.new]\nstates = { z = "-z" }\n')
+    studio.finished(meters)
+    studio.finished(other)
+    names = "signals=a.x,a.y,new.z"
+    _, mine = studio.data(meters, ["a.x"])
+    status, _, body = studio.request("GET", f"/api/runs/{other}/data?{names}&like={meters}")
+    header, theirs = unpacked(body)
+    assert status == 200
+    assert header["columns"] == ["time", "a.x"]
+    assert np.allclose(theirs, mine, rtol=1e-14)
+    _, _, body = studio.request("GET", f"/api/difference?a={other}&b={meters}&{names}")
+    header, columns = unpacked(body)
+    assert header["columns"] == ["time", "a.x"]
+    assert np.abs(columns[1]).max() < 1e-10
+    for address in (f"runs/{other}/data?like={meters}", f"difference?a={other}&b={meters}"):
+        assert "in common" in studio.ask("GET", f"/api/{address}&signals=a.y,new.z", status=400)["error"]
+
+
+def test_a_jump_of_the_other_run_is_a_jump_of_the_difference(tmp_path: Path) -> None:
+    for name, rows in (("a", "0,0.0\n1,2.0\n"), ("b", "0,0.0\n0.5,0.0\n0.5,1.0\n1,1.0\n")):
+        (tmp_path / f"{name}.csv").write_text(f"time,u.y\n{rows}")
+    a, b = (Rows(tmp_path / f"{name}.csv") for name in "ab")
+    a.update()
+    b.update()
+    _, columns = difference(a, b, ["u.y"], 1000)
+    assert np.array_equal(columns, [[0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 0.0, 1.0]])
 
 
 def test_few_points_show_all_extremes_and_jumps() -> None:

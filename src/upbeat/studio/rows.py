@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from upbeat.core.errors import FileProblem, InvalidInput, suggest
+from upbeat.core.measure import Conversion, MeasureError, conversion
 from upbeat.core.names import Labels
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
@@ -125,15 +127,21 @@ class Rows:
         with self._turn:
             return self._cells[0, : self.count] if self.count else np.empty(0)
 
+    def named(self, name: str) -> Column:
+        """What is recorded under a name."""
+        found = next((one for one in self.columns if one.name == name), None)
+        if found is None:
+            names = [one.name for one in self.columns]
+            raise InvalidInput(f"this run has no signal '{name}'. {suggest(name, names, 'signals')}")
+        return found
+
     def column(self, name: str, first: int = 0, last: int | None = None) -> Numbers:
         """A signal as numbers: labels and texts by their codes."""
         with self._turn:
-            number = next((k for k, one in enumerate(self.columns) if one.name == name), None)
-            if number is None:
-                names = [one.name for one in self.columns]
-                raise InvalidInput(f"this run has no signal '{name}'. {suggest(name, names, 'signals')}")
-            cells = self._cells[1 + number, first : self.count if last is None else last]
-            if self.columns[number].kind is Kind.REAL:
+            column = self.named(name)
+            number = 1 + self.columns.index(column)
+            cells = self._cells[number, first : self.count if last is None else last]
+            if column.kind is Kind.REAL:
                 return cells
             return cells.view(np.int64).astype(np.float64)
 
@@ -290,33 +298,73 @@ def packed(header: dict[str, Any], columns: Sequence[Numbers]) -> bytes:
 
 
 def difference(a: Rows, b: Rows, names: Sequence[str], points: int) -> tuple[dict[str, Any], list[Numbers]]:
-    """a − b at the times of a. At jumps before is compared with before, and after with after.
+    """a − b at the times of a and at the jumps of b, in the units of measure of a. At jumps before is
+    compared with before, and after with after.
 
-    Reals of b are interpolated between its rows, everything else is held, as `Trace.at` does.
+    Between rows reals are interpolated, everything else is held, as `Trace.at` does.
     """
-    time, other = a.time, b.time
-    if not len(time) or not len(other):
+    if not a.count or not b.count:
         raise InvalidInput("one of the two runs has no rows yet")
-    inside = (time >= other[0]) & (time <= other[-1])
-    at = time[inside]
-    before = np.zeros(len(time), dtype=bool)  # the first row of a jump stands for what was before
-    before[:-1] = time[1:] == time[:-1]
-    early = before[inside]
-    left = np.searchsorted(other, at, side="right") - 1
-    first = np.searchsorted(other, at, side="left")
-    met = (first < len(other)) & (other[np.minimum(first, len(other) - 1)] == at)
-    left = np.where(early & met, first, left)
-    right = np.minimum(left + 1, len(other) - 1)
-    span = other[right] - other[left]
-    share = np.divide(at - other[left], span, out=np.zeros(len(at)), where=span > 0)
-    kinds = {one.name: one.kind for one in b.columns}
-    found = []
-    for name in names:
-        mine, theirs = a.column(name)[inside], b.column(name)
-        value = theirs[left]
-        if kinds[name] is Kind.REAL:
-            value = np.where(share > 0, value + share * (theirs[right] - value), value)
-        found.append(mine - value)
+    shared = alike(a, b, names)
+    numbers = [name for name in shared if not b.named(name).items and b.named(name).kind is not Kind.STRING]
+    if not numbers:
+        raise InvalidInput("the two runs have none of these signals in common, as numbers of one dimension")
+    first, last = max(a.time[0], b.time[0]), min(a.time[-1], b.time[-1])
+    jumps = np.union1d(_jumps(a.time), _jumps(b.time))
+    times = np.union1d(a.time, _jumps(b.time))
+    times = times[(times >= first) & (times <= last)]
+    at = np.repeat(times, 1 + np.isin(times, jumps))
+    early = np.append(at[:-1] == at[1:], [False] * bool(len(at)))
+    found = [_at(a, name, at, early) - shared[name](_at(b, name, at, early)) for name in numbers]
     chosen = thinned(at, found, points)
     columns = [at, *found] if chosen is None else [one[chosen] for one in (at, *found)]
-    return {"rows": len(columns[0]), "total": len(at), "columns": ["time", *names]}, columns
+    return {"rows": len(columns[0]), "total": len(at), "columns": ["time", *numbers]}, columns
+
+
+def alike(a: Rows, b: Rows, names: Sequence[str]) -> dict[str, Callable[[Numbers], Numbers]]:
+    """The signals that both have and that mean the same, with how to say those of b as a does."""
+    mine, theirs = ({one.name: one for one in rows.columns} for rows in (a, b))
+    found: dict[str, Callable[[Numbers], Numbers]] = {}
+    for name in names:
+        if name not in mine or name not in theirs:
+            continue
+        one, other = mine[name], theirs[name]
+        if one.kind is not other.kind or one.items != other.items:
+            continue
+        if one.kind is Kind.STRING:
+            codes = [a.strings.index(text) if text in a.strings else np.nan for text in b.strings]
+            found[name] = partial(_recoded, np.array(codes, dtype=float))
+            continue
+        try:
+            how = conversion(other.unit, one.unit)
+        except (MeasureError, InvalidInput):
+            continue
+        found[name] = partial(_converted, how)
+    return found
+
+
+def _recoded(codes: Numbers, values: Numbers) -> Numbers:
+    return codes[values.astype(np.intp)]
+
+
+def _converted(how: Conversion, values: Numbers) -> Numbers:
+    return how.scale * values + how.offset if how else values
+
+
+def _jumps(time: Numbers) -> Numbers:
+    """The times with more than one row."""
+    return np.unique(time[1:][time[1:] == time[:-1]])
+
+
+def _at(rows: Rows, name: str, at: Numbers, early: NDArray[np.bool_]) -> Numbers:
+    """A signal at some times; at jumps what is before them, where that is asked for."""
+    time, values = rows.time, rows.column(name)
+    first = np.minimum(np.searchsorted(time, at, side="left"), len(time) - 1)
+    row = np.where(early & (time[first] == at), first, np.searchsorted(time, at, side="right") - 1)
+    found = values[row]
+    if rows.named(name).kind is not Kind.REAL:
+        return found
+    after = np.minimum(row + 1, len(time) - 1)
+    span = time[after] - time[row]
+    share = np.divide(at - time[row], span, out=np.zeros(len(at)), where=span > 0)
+    return np.where(share > 0, found + share * (values[after] - found), found)

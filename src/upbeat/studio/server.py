@@ -25,7 +25,7 @@ from upbeat.studio.edits import edited
 from upbeat.studio.jobs import Jobs
 from upbeat.studio.processes import Died, Looker
 from upbeat.studio.project import Changed, Missing, Project, Refused
-from upbeat.studio.rows import MAX_SIGNALS, difference, packed
+from upbeat.studio.rows import MAX_SIGNALS, alike, difference, packed
 from upbeat.studio.runs import Runs
 from upbeat.version import __version__
 
@@ -458,10 +458,22 @@ def _binary(header: dict[str, Any], columns: Any) -> Response:
 async def _data(studio: Studio, request: Request) -> Response:
     run = await asyncio.to_thread(studio.runs.get, request.path_params["id"])
 
+    like = request.query_params.get("like")
+    other = None if like is None else await asyncio.to_thread(studio.runs.get, like)
+
     def find() -> Response:
         run.rows.update()
-        window = _time(request, "from"), _time(request, "to")
-        return _binary(*run.rows.window(_names(request), *window, _points(request)))
+        names, window = _names(request), (_time(request, "from"), _time(request, "to"))
+        if other is None:
+            return _binary(*run.rows.window(names, *window, _points(request)))
+        other.rows.update()
+        shared = alike(other.rows, run.rows, names)
+        if names and not shared:
+            raise InvalidInput(f"the runs '{run.id}' and '{like}' have none of these signals in common")
+        header, (time, *columns) = run.rows.window([*shared], *window, _points(request))
+        return _binary(
+            header, [time, *(said(one) for said, one in zip(shared.values(), columns, strict=True))]
+        )
 
     return await asyncio.to_thread(find)
 

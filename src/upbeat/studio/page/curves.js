@@ -56,7 +56,7 @@ function shared(extra, series) {
     },
     scales: { x: { time: false, range: () => timeRange() }, ...extra.scales },
     axes: [{ ...axis, show: Boolean(extra.bottom), size: 26, values: (_, ticks) => ticks.map((t) => number(t, 9)) },
-      { ...axis, size: AXIS, values: (_, ticks) => ticks.map((v) => (v === null ? "" : number(v, 5))), ...extra.axis }],
+      { ...axis, size: AXIS, space: 22, values: (_, ticks) => ticks.map((v) => (v === null ? "" : number(v, 5))), ...extra.axis }],
     hooks: {
       setSelect: [(plot) => {
         if (plot.select.width > 3) {
@@ -80,6 +80,7 @@ function usePlot(make, keys, height, data) {
     const made = new uPlot({ ...make(), width, height }, data(), place.current);
     plot.current = made;
     plots.add(made);
+    made.over.addEventListener("pointerdown", () => { made.studioDragged = false; });
     made.over.addEventListener("pointerenter", () => { for (const one of plots) one.studioHere = one === made; });
     made.over.addEventListener("click", () => mark(made));
     made.over.addEventListener("wheel", (event) => wheel(made, event), { passive: false });
@@ -102,8 +103,7 @@ function usePlot(make, keys, height, data) {
 
 /** A click sets the mark that values are compared with; a click on it takes it away. */
 function mark(plot) {
-  if (plot.studioDragged) plot.studioDragged = false;
-  else if (plot.cursor.left >= 0) {
+  if (!plot.studioDragged && plot.cursor.left >= 0) {
     const there = typeof state.marker === "number" && Math.abs(plot.valToPos(state.marker, "x") - plot.cursor.left) < 4;
     set({ marker: there ? null : plot.posToVal(plot.cursor.left, "x") });
   }
@@ -313,11 +313,12 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
   const [place, plot] = usePlot(() => {
     const colours = palette();
     const mine = names.map((name) => colours[colourOf(shown, name)]);
-    const range = group.measure === "boolean" ? () => [-0.2, 1.2] : rangeWith(() => latest.current.others, names);
+    const truth = group.measure === "boolean" && !group.difference;
+    const range = truth ? () => [-0.2, 1.2] : rangeWith(() => latest.current.others, names);
     return shared({
       bottom,
       scales: { y: { range } },
-      axis: group.measure === "boolean" ? { splits: () => [0, 1], values: () => ["false", "true"] } : labels ? { ...(labels.size <= 9 ? { splits: (u) => [...labels.keys()].filter((code) => code >= u.scales.y.min && code <= u.scales.y.max) } : {}), values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
+      axis: truth ? { splits: () => [0, 1], values: () => ["false", "true"] } : labels ? { ...(labels.size <= 9 ? { splits: (u) => [...labels.keys()].filter((code) => code >= u.scales.y.min && code <= u.scales.y.max) } : {}), values: (_, ticks) => ticks.map((v) => (short(labels.get(v) ?? "", 9))), incrs: [1, 2, 5, 10] } : {},
       hooks: {
         setCursor: [readout],
         draw: [(u) => {
@@ -338,7 +339,7 @@ function Panel({ group, shown, trace, others, height, bottom, theme, events }) {
     return () => ends.forEach((end) => end());
   }, [key]);
   useEffect(() => subscribe(() => { if (plot.current.studioMarker !== state.marker) { plot.current.studioMarker = state.marker; plot.current.redraw(false, false); readout(plot.current); } }), [key]);
-  return html`<figure class="curve-panel" aria-label=${`Curves in ${group.measure || "numbers without a unit"}: ${names.join(", ")}`}>
+  return html`<figure class="curve-panel" data-difference=${group.difference ? "" : undefined} aria-label=${`${group.difference ? "Difference" : "Curves"} in ${group.measure || "numbers without a unit"}: ${names.join(", ")}`}>
     <figcaption>${group.difference ? html`<span class="tag">difference</span>` : null}${group.signals.map((signal) => html`<span key=${signal.name} class="legend"><i class=${`swatch curve-${colourOf(shown, signal.name) + 1}`}></i><span class="mono">${signal.name}</span>
       <b class="value" ref=${(element) => (element ? values.current.set(signal.name, element) : values.current.delete(signal.name))}></b></span>`)}<span class="measure">${group.measure || ""}</span></figcaption>
     <div ref=${place} class="plot" data-panel=${group.measure || "-"}></div></figure>`;
@@ -540,14 +541,16 @@ export function Curves() {
     loadDifference(run.id, subtract, shown).then(setDifference, (error) => { set({ subtract: null }); complain(error); });
   }, [run?.id, subtract, shown.join(" "), run?.state]);
   useEffect(sameWindow, [window_, run?.id, run?.state]);
+  useEffect(() => { if (difference) space.current?.querySelector("[data-difference]")?.scrollIntoView({ block: "nearest" }); }, [Boolean(difference)]);
   if (!run) return html`<div class="no-run" ref=${space}><p>Start the scenario with <kbd>F5</kbd>: its curves, events and step sizes appear here while it runs.</p></div>`;
   const trace = traceOf(run.id);
   const signals = shown.map((name) => run.signals.find((signal) => signal.name === name)).filter(Boolean);
   const groups = grouped(signals);
   const others = compare.filter((id) => id !== run.id).map(traceOf);
-  const panels = groups.length + (difference ? groups.length : 0);
+  const differences = groups.map((group) => ({ ...group, difference: true, signals: group.signals.filter((signal) => difference?.names.includes(signal.name)).map((signal) => ({ ...signal, labels: undefined })) })).filter((group) => group.signals.length);
+  const panels = groups.length + differences.length;
   const flat = (group) => group.stepped && group.signals.every((signal) => signal.kind === "boolean");
-  const flats = groups.filter(flat).length * (difference ? 2 : 1);
+  const flats = [...groups, ...differences].filter(flat).length;
   const height = Math.max(58, Math.floor((room - 46 * flats - 136 - (trace.events.length ? 14 + 17 * Math.min(6, new Set(trace.events.map((event) => event.name)).size) : 0) - 22 * panels) / Math.max(1, panels - flats)));
   const press = (event) => {
     const [min, max] = timeRange();
@@ -569,8 +572,7 @@ export function Curves() {
         ${others.length ? html`<span class="note">dashed: ${compare.join(", ")}</span>` : null}
         <${Button} label="Save a picture of the curves" icon="camera" text=${false} onClick=${() => set({ dialog: { name: "picture", what: "curves" } })} /></div>
       ${groups.map((group) => html`<${Panel} key=${group.key} group=${group} shown=${shown} trace=${trace} others=${others} height=${flat(group) ? 46 : height} bottom=${false} theme=${theme} events=${trace.events} />`)}
-      ${difference ? groups.map((group) => html`<${Panel} key=${`difference ${group.key}`} group=${{ ...group, difference: true, signals: group.signals.map((signal) => ({ ...signal, labels: undefined })) }} shown=${shown} trace=${difference} others=${[]} height=${flat(group) ? 46 : height}
-        bottom=${false} theme=${theme} events=${[]} />`) : null}
+      ${differences.map((group) => html`<${Panel} key=${`difference ${group.key}`} group=${group} shown=${shown} trace=${difference} others=${[]} height=${flat(group) ? 46 : height} bottom=${false} theme=${theme} events=${[]} />`)}
       <div class="lanes"><${EventLane} key=${`events ${run.id}`} trace=${trace} theme=${theme} />
         <${StepLane} key=${`steps ${run.id}`} trace=${trace} theme=${theme} /></div>
     </div></div>`;

@@ -108,7 +108,7 @@ async function finished(id, said = false) {
     if (state.run?.id !== id) return;
     set({ run: { ...state.run, ...run } });
     await loadTrace(id, shownSignals(), state.window);
-    await traceOf(id).loadHappenings();
+    await Promise.all([traceOf(id).loadHappenings(), loadOthers()]);
     if (said && run.state === "failed") say(run.failure?.message || "The run failed.", { tone: "bad" });
     listRuns();
   } catch (error) {
@@ -164,14 +164,24 @@ export async function chooseSignals(names) {
   if (!state.run) return;
   const shown = shownSignals();
   live?.subscribe(shown, 4000);
-  for (const id of [...(live ? [] : [state.run.id]), ...state.compare]) await loadTrace(id, shown, live ? null : state.window);
+  if (!live) await loadTrace(state.run.id, shown, state.window);
+  await loadOthers();
+}
+
+/** The rows of the runs that are laid over; those that have nothing in common with this one are taken away. */
+async function loadOthers() {
+  const { id } = state.run;
+  await Promise.all(state.compare.map((other) => loadTrace(other, shownSignals(), isLive(state.run) ? null : state.window, id).catch((error) => {
+    set({ compare: state.compare.filter((one) => one !== other) });
+    complain(error);
+  })));
 }
 
 /** Lays a run over the one that is looked at, or takes it away again. */
 export async function compareWith(id) {
   const compare = state.compare.includes(id) ? state.compare.filter((one) => one !== id) : [...state.compare, id];
   try {
-    if (compare.includes(id)) await loadTrace(id, shownSignals(), state.window);
+    if (compare.includes(id)) await loadTrace(id, shownSignals(), state.window, state.run?.id ?? id);
     set({ compare, tabs: { ...state.tabs, bottom: "curves" } });
   } catch (error) {
     complain(error);
@@ -201,7 +211,8 @@ export function setWindow(window) {
   clearTimeout(finer);
   if (!state.run || isLive(state.run)) return;
   finer = setTimeout(() => {
-    for (const id of [state.run.id, ...state.compare]) loadTrace(id, shownSignals(), state.window).catch(complain);
+    loadTrace(state.run.id, shownSignals(), state.window).catch(complain);
+    loadOthers();
   }, 140);
 }
 let finer = 0;

@@ -155,19 +155,22 @@ class Trace {
 
 const fetching = new Map();
 
-/** Fetches the rows of a run for some signals, in the window with all the detail that there is room for. */
-export async function loadTrace(id, names, window = null) {
+/**
+ * Fetches the rows of a run for some signals, in the window with all the detail that there is room for; of one that is
+ * laid over another (`like`) the signals that both have, in the units of measure of that one.
+ */
+export async function loadTrace(id, names, window = null, like = null) {
   fetching.get(id)?.abort();
   const abort = new AbortController();
   fetching.set(id, abort);
   const trace = traceOf(id);
   const span = window ? window[1] - window[0] : 0; // some room on both sides, for moving about
   const address = query(`api/runs/${encodeURIComponent(id)}/data`, {
-    signals: names, from: window ? window[0] - span / 2 : null, to: window ? window[1] + span / 2 : null, points: POINTS,
+    signals: names, like, from: window ? window[0] - span / 2 : null, to: window ? window[1] + span / 2 : null, points: POINTS,
   });
   try {
     const answer = await columns(address, abort.signal);
-    trace.replace(names, answer);
+    trace.replace(answer.header.columns.slice(1), answer);
     if (!trace.asked) {
       trace.asked = true;
       await trace.loadHappenings();
@@ -181,6 +184,7 @@ export async function loadTrace(id, names, window = null) {
 /** How one run differs from another, as a trace of its own. */
 export async function loadDifference(a, b, names) {
   const trace = new Trace(`${a} − ${b}`);
-  trace.replace(names, await columns(query("api/difference", { a, b, signals: names, points: POINTS })));
+  const answer = await columns(query("api/difference", { a, b, signals: names, points: POINTS }));
+  trace.replace(answer.header.columns.slice(1), answer);
   return trace;
 }
