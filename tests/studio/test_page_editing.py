@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,32 @@ def test_what_is_typed_counts_without_enter(studio: Studio, page_of: Callable[..
     assert text(page) == (studio.folder / "driven.toml").read_text()
     page.click(".file:has-text('typed.toml')")
     until(page, "studio.state.path === 'typed.toml' && studio.state.text.includes('m = 4.5 ')")
+
+
+def test_parameters_and_inputs_get_units_of_measure(studio: Studio, page_of: Callable[..., Any]) -> None:
+    (studio.folder / "measured.toml").write_text(PUSHED)
+    page = page_of(studio, "measured.toml")
+    page.click('[data-box="mass"] .title')
+    type_into(page, "Unit of measure of m", "kg")
+    type_into(page, "mass.m", "3")
+    page.click('[data-box="input push"] .title')
+    type_into(page, "Unit of measure of push", "kN")
+    found = tomllib.loads(text(page))
+    assert found["units"]["mass"]["parameters"] == {"m": {"value": 3.0, "unit": "kg"}}
+    assert found["inputs"] == {"push": {"start": 0.0, "unit": "kN"}}
+    assert not [one for one in page.evaluate("studio.state.view.problems") if one["severity"] == "error"]
+
+
+def test_inside_a_nested_scenario_its_own_text_is_shown(studio: Studio, page_of: Callable[..., Any]) -> None:
+    inner = '[inputs]\nu = 0.0\n[units.lag]\nstates = { y = "u - y" }\ninputs = ["u"]\n'
+    inner += '[connections]\n"lag.u" = "u"\n'
+    (studio.folder / "inner.toml").write_text(inner)  # with a problem: it has no step
+    (studio.folder / "outer.toml").write_text(
+        '[units.box]\nscenario = "inner.toml"\n[master]\nstep = 0.1\n[run]\nuntil = 2.0\n'
+    )
+    page = page_of(studio, "outer.toml")
+    page.dblclick('[data-box="box"] .title')
+    page.wait_for_selector('[data-box="lag"]')
+    page.click("#right-tab-text")
+    assert page.locator(".text-editor textarea").input_value() == inner
+    assert page.get_by_label("Run until, in seconds").get_attribute("placeholder") == "2"

@@ -541,7 +541,7 @@ export function Curves() {
     loadDifference(run.id, subtract, shown).then(setDifference, (error) => { set({ subtract: null }); complain(error); });
   }, [run?.id, subtract, shown.join(" "), run?.state]);
   useEffect(sameWindow, [window_, run?.id, run?.state]);
-  useEffect(() => { if (difference) space.current?.querySelector("[data-difference]")?.scrollIntoView({ block: "nearest" }); }, [Boolean(difference)]);
+  useEffect(() => { if (difference) space.current?.querySelector("[data-difference]")?.scrollIntoView({ block: "center" }); }, [Boolean(difference)]);
   if (!run) return html`<div class="no-run" ref=${space}><p>Start the scenario with <kbd>F5</kbd>: its curves, events and step sizes appear here while it runs.</p></div>`;
   const trace = traceOf(run.id);
   const signals = shown.map((name) => run.signals.find((signal) => signal.name === name)).filter(Boolean);

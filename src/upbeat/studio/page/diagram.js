@@ -333,7 +333,7 @@ const select = (box) => set({
 });
 
 const open = (box) => {
-  if (box.kind === "nested") enter([...state.inside, box.name]);
+  if (box.kind === "nested" || (isUnit(box) && state.view?.units?.[box.name]?.written?.scenario)) enter([...state.inside, box.name]);
   else document.querySelector(".right-pane input, .right-pane textarea")?.focus();
 };
 
@@ -410,7 +410,7 @@ function WireHint({ wiring, verdict }) {
 }
 
 function DiagramBar({ hasLoops, fit }) {
-  const [show, inside, path_, view] = useStore((s) => [s.show, s.inside, s.path, s.view]);
+  const [show, inside, path_, view, viewing] = useStore((s) => [s.show, s.inside, s.path, s.view, s.viewing]);
   const toggle = (name) => {
     set({ show: { ...state.show, [name]: !state.show[name] } });
     if (name !== "loops") refresh();
@@ -428,7 +428,7 @@ function DiagramBar({ hasLoops, fit }) {
       <${Button} label="Loops" keys="L" tip=${`Algebraic loops${view?.loops?.length ? `: ${view.loops.length}` : ": there are none"}`} pressed=${show.loops} disabled=${!hasLoops && !show.loops} onClick=${() => toggle("loops")} />
       <${Button} label="Order" keys="O" tip="In which order ports are computed at one instant" pressed=${show.order} onClick=${() => toggle("order")} />
       <label class="cores" data-tip="Assign the units to so many cores"><span>Cores</span><select value=${String(show.cores)} onChange=${(event) => { set({ show: { ...state.show, cores: Number(event.target.value) } }); refresh(); }}>
-        ${[0, 2, 4, 8].map((n) => html`<option key=${n} value=${n} selected=${n === show.cores}>${n || "off"}</option>`)}</select></label>
+        ${[0, 2, 4, 8].map((n) => html`<option key=${n} value=${n} selected=${n === show.cores}>${n || "off"}</option>`)}</select>${show.cores && viewing ? html`<span class="busy" role="status" aria-label="Assigning units to cores"></span>` : null}</label>
       <${Button} label="All ports" keys="P" tip="Also draw ports that nothing is connected to" pressed=${show.everyPort} onClick=${() => toggle("everyPort")} />
       <span class="gap"></span>
       <${Button} label="Tidy up" icon="tidy" text=${false} keys="T" onClick=${tidy} />

@@ -29,7 +29,7 @@ export async function openFile(path) {
     inside: [],
     places: placed.places || {},
     selection: null,
-    view: null,
+    view: null, outer: null,
     diagram: null,
     conflict: null,
     show: { ...state.show, everyPort: isSmall(restored ? draft.text : file.text) },
@@ -51,7 +51,7 @@ export async function newFile(path, text) {
   await settled();
   set({
     path, text, saved: { text: "", version: null }, past: [], future: [], inside: [], places: {}, selection: null,
-    view: null, diagram: null, conflict: null, show: { ...state.show, everyPort: true },
+    view: null, outer: null, diagram: null, conflict: null, show: { ...state.show, everyPort: true },
   });
   remember();
   address();
@@ -250,7 +250,7 @@ export async function refresh({ tidy = false } = {}) {
     if (number !== sequence) return;
     if (nested) view.problems = view.problems.filter((problem) => problem.where?.[0] !== "run"); // the outer one says how long
     if (few && !nested && view.diagram) inRow(view.diagram);
-    set({ view, viewing: false, diagram: view.diagram || state.diagram });
+    set({ view, viewing: false, diagram: view.diagram || state.diagram, ...(nested ? {} : { outer: view }) });
     tellSelection();
   } catch (error) {
     if (number !== sequence) return;

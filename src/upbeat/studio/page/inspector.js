@@ -26,6 +26,15 @@ export function realSetting(at, text) {
 
 const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
+/** What to write so that a number has another unit of measure: it stands in a table, with the number as `key`. */
+function unitSetting(at, written, key, port, typed) {
+  const unit = typed.trim();
+  if (isTable(written)) return [unit ? { op: "set", at: [...at, "unit"], value: unit } : { op: "remove", at: [...at, "unit"] }];
+  if (!unit) return [];
+  const real = !port.kind || port.kind === "real";
+  return [{ op: "set", at, value: { unit } }, real ? realSetting([...at, key], String(written ?? 0)) : { op: "set", at: [...at, key], value: written }];
+}
+
 /** Ports are written as a list of names or as a table: the entries in either case, [name, written]. */
 const entries = (value) => (Array.isArray(value) ? value.map((name) => [name, {}]) : Object.entries(value || {}));
 
@@ -48,7 +57,7 @@ export function Inspector() {
   const [selection, view, inside] = useStore((s) => [s.selection, s.view, s.inside]);
   if (!view) return html`<p class="empty">Open a scenario, or begin a new one.</p>`;
   const locked = inside.length > 0;
-  const body = !selection ? html`<${ScenarioForm} view=${view} />`
+  const body = !selection ? (locked && !view.path ? html`<${MadeOf} view=${view} name=${inside[inside.length - 1]} />` : html`<${ScenarioForm} view=${view} />`)
     : selection.kind === "unit" && view.units?.[selection.name] ? html`<${UnitForm} key=${selection.name} name=${selection.name} unit=${view.units[selection.name]} />`
     : selection.kind === "wire" ? html`<${WireForm} key=${selection.name} selection=${selection} view=${view} />`
     : selection.kind === "event" ? html`<${EventForm} key=${selection.name} name=${selection.name} view=${view} />`
@@ -144,7 +153,7 @@ function Parameters({ name, unit, table, equations }) {
       <td class="wide">${port.kind === "boolean"
         ? html`<input type="checkbox" checked=${Boolean(port.value)} aria-label=${`${name}.${port.name}`} onChange=${(event) => edit([setting(["units", name, "parameters", port.name], event.target.checked)], port.name)} />`
         : html`<${Field} value=${port.value} mono=${true} label=${`${name}.${port.name}`} placeholder=${port.unit || ""} onCommit=${(text) => change(port, text)} />`}</td>
-      <td>${measure(port.unit)}</td>
+      <td class="unit">${equations && port.name in own && ["real", "integer"].includes(port.kind) ? html`<${Field} value=${port.unit} label=${`Unit of measure of ${port.name}`} placeholder="unit" onCommit=${(text) => edit(unitSetting(["units", name, "parameters", port.name], own[port.name], "value", port, text), `unit of ${port.name}`)} />` : measure(port.unit)}</td>
       <td class="act">${equations && port.name in own ? html`<button type="button" class="button quiet" aria-label=${`Remove parameter ${port.name}`} onClick=${() => edit(removed(name, "parameters", own, port.name), `remove ${port.name}`)}><${Icon} name="remove" /></button>` : null}</td></tr>`)}</tbody></table>
     ${equations && html`<${NewEntry} what="parameter" placeholder="k = 1.0" onAdd=${(key, text) => edit([realSetting(["units", name, "parameters", key], text || "1.0")], `parameter ${key}`)} />`}
   <//>`;
@@ -313,7 +322,7 @@ function InputForm({ name, view }) {
   const at = port.at || ["inputs", name, "start"];
   return html`<${Heading} what="input of the scenario" name=${name} tools=${html`<${Button} label="Remove" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     <table class="ports"><tbody><tr><th scope="row">starts at</th><td class="wide"><${Field} mono=${true} value=${port.start ?? port.value} label=${`start of ${name}`}
-      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(at, text) : setting(at, text)], `start of ${name}`)} /></td><td>${measure(port.unit)}</td></tr></tbody></table>
+      onCommit=${(text) => edit([port.kind === "real" || !port.kind ? realSetting(at, text) : setting(at, text)], `start of ${name}`)} /></td><td class="unit">${port.kind && !["real", "integer"].includes(port.kind) ? null : html`<${Field} value=${port.unit} label=${`Unit of measure of ${name}`} placeholder="unit" onCommit=${(text) => edit(unitSetting(["inputs", name], at.length > 2 ? {} : port.start ?? port.value, "start", port, text), `unit of ${name}`)} />`}</td></tr></tbody></table>
     <p class="note">It can be moved with a slider while the scenario runs.</p>`;
 }
 
@@ -321,6 +330,16 @@ const OutputForm = ({ name, view }) => html`<${Heading} what="output of the scen
   ${(view.outputs || []).filter((output) => output.name === name).map((output) => html`<div class="wire-text"><${OwnOutput} key=${name} output=${output} /></div>`)}`;
 
 // --------------------------------------------------------------------------------------- the scenario
+
+/** What an adapted unit consists of: it is no scenario with a master of its own. */
+function MadeOf({ view, name }) {
+  const wires = useStore((s) => s.diagram?.wires.length);
+  return html`<${Heading} what="what it is made of" name=${name} />
+    <p class="note">${count(Object.keys(view.units || {}).length, "unit")}, ${count(wires || 0, "wire")}${wires ? "" : ": its rules say what goes where"}</p>
+    <${Units} view=${view} />`;
+}
+
+const Units = ({ view }) => html`<${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind || unit.title}</span></li>`)}</ul><//>`;
 
 function ScenarioForm({ view }) {
   const library = useStore((s) => s.library);
@@ -359,7 +378,7 @@ function ScenarioForm({ view }) {
       <${NewEntry} what="output" placeholder="distance = right.x - left.x" onAdd=${(one, text) => edit([{ op: "set", at: ["outputs", one], value: text }], `output ${one}`)} />
     <//>
     ${properties.length ? html`<${Part} title="Properties">${properties.map((property, k) => html`<p key=${k} class="mono note">${typeof property === "string" ? property : `${property.name}: ${written(property.text ?? property.formula ?? "")}`}</p>`)}<//>` : null}
-    <${Part} title="Units"><ul class="plain units">${Object.entries(view.units || {}).map(([name, unit]) => html`<li key=${name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "unit", name, key: name } })}>${name}</button><span class="note">${unit.kind}</span></li>`)}</ul><//>
+    <${Units} view=${view} />
   `;
 }
 

@@ -23,7 +23,7 @@ const QUESTIONS = [
 ];
 
 /** Parameters of real numbers that a map can go over, with their values. */
-const parameters = () => Object.entries(state.view?.units || {}).flatMap(([unit, { parameters: own }]) => own.filter((port) => port.kind === "real" && typeof port.value === "number").map((port) => [`${unit}.${port.name}`, port.value]));
+const parameters = () => Object.entries(state.outer?.units || {}).flatMap(([unit, { parameters: own }]) => own.filter((port) => port.kind === "real" && typeof port.value === "number").map((port) => [`${unit}.${port.name}`, port.value]));
 
 /** Asks; the answer is looked for until it is there. */
 async function ask(what, options = {}) {
@@ -54,7 +54,7 @@ async function cancel(job) {
 }
 
 export function Judging() {
-  const [jobs, judged, path, view] = useStore((s) => [s.jobs, s.judged, s.path, s.view]);
+  const [jobs, judged, path, view] = useStore((s) => [s.jobs, s.judged, s.path, s.outer]);
   const job = jobs.find((one) => one.what === judged) || null;
   return html`<div class="judging">
     <nav class="questions" aria-label="Questions">${QUESTIONS.map((question) => {

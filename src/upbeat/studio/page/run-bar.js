@@ -17,7 +17,7 @@ export async function startFromBar() {
 }
 
 export function RunBar() {
-  const [run, wanted, path, view, connected] = useStore((s) => [s.run, s.wanted || {}, s.path, s.view, s.connected]);
+  const [run, wanted, path, view, connected] = useStore((s) => [s.run, s.wanted || {}, s.path, s.outer, s.connected]);
   const live = isLive(run);
   const want = (change) => set({ wanted: { ...state.wanted, ...change } });
   const errors = (view?.problems || []).filter((problem) => problem.severity === "error").length;

@@ -13,6 +13,7 @@ export const state = {
   future: [],
   inside: [], // names of the nested scenarios on the way to the one that is shown
   view: null, // POST api/view
+  outer: null, // that of the file that is open, while one looks at a scenario inside it
   viewing: false,
   editing: 0, // edits that the server is at
   diagram: null, // the last one that could be drawn

@@ -23,7 +23,10 @@ function coloured(text) {
 }
 
 export function TextEditor() {
-  const [text, problems, goto_, inside, selection, view] = useStore((s) => [s.text, s.view?.problems, s.goto, s.inside, s.selection, s.view]);
+  const [own, goto_, inside, selection, view] = useStore((s) => [s.text, s.goto, s.inside, s.selection, s.view]);
+  const nested = inside.length > 0; // which is only looked at
+  const text = nested ? view?.text || own : own;
+  const problems = nested && !view?.text ? [] : view?.problems;
   const area = useRef();
   const back = useRef();
   const gutter = useRef();
@@ -73,7 +76,7 @@ export function TextEditor() {
     <div class="gutter" ref=${gutter} aria-hidden="true">${Array.from({ length: lines }, (_, k) => html`<div key=${k} class=${[wrong.get(k + 1)?.severity, line === k + 1 && "current"].filter(Boolean).join(" ")}
       data-tip=${wrong.get(k + 1)?.message}>${k + 1}</div>`)}<div class="below"></div></div>
     <div class="layers"><pre ref=${back} aria-hidden="true"><code>${colours}${"\n"}</code></pre>
-      <textarea ref=${area} aria-label="Text of the scenario (TOML). Escape leaves it." spellcheck=${false} autocomplete="off" wrap="off" readOnly=${inside.length > 0}
+      <textarea ref=${area} aria-label="Text of the scenario (TOML). Escape leaves it." spellcheck=${false} autocomplete="off" wrap="off" readOnly=${nested}
         onInput=${(event) => changeText(event.target.value, { typing: true })} onScroll=${follow} onKeyDown=${press}></textarea></div>
   </div>`;
 }
