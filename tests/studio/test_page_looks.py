@@ -59,6 +59,9 @@ def test_everybody_can_use_it(scheme: str, studio: Studio, page_of: Callable[...
     page.click("#left-tab-runs")
     page.click("#bottom-tab-judge")
     check()
+    page.click(".question >> nth=0")
+    page.wait_for_selector(".answer .report")
+    check()
     page.keyboard.press("Escape")
     page.click("#theme")
     other = "light" if scheme == "dark" else "dark"

@@ -457,6 +457,17 @@ def test_a_jump_of_the_other_run_is_a_jump_of_the_difference(tmp_path: Path) -> 
     assert np.array_equal(columns, [[0.0, 0.5, 0.5, 1.0], [0.0, 1.0, 0.0, 1.0]])
 
 
+def test_events_between_units_are_told_from_those_of_units(studio: Studio) -> None:
+    for file, kinds in (
+        ("traffic_light.toml", {"lamp": "unit", "light.lamp": "unit", "officer.command": "unit"}),
+        ("two_mass/fixed.toml", {"masses": "scenario", "ceiling": "scenario"}),
+    ):
+        run = studio.start(file)
+        studio.finished(run)
+        events = studio.ask("GET", f"/api/runs/{run}/events")["events"]
+        assert {one["name"]: one["kind"] for one in events} == kinds
+
+
 def test_few_points_show_all_extremes_and_jumps() -> None:
     time_ = np.sort(np.concatenate([np.linspace(0.0, 10.0, 100_001), [3.0, 7.0]]))
     wave = np.sin(40.0 * time_)

@@ -434,3 +434,15 @@ def test_structures_are_shown_and_run(studio: Studio, folder: Path) -> None:
     assert studio.finished(run)["state"] == "ended", studio.finished(run)
     events = studio.ask("GET", f"/api/runs/{run}/events")["events"]
     assert [one["t"] for one in events if one["name"] == "couple"] == [pytest.approx(8.0, abs=1e-5)]
+
+
+def test_structures_are_listed_with_what_leads_from_one_to_the_other(studio: Studio, folder: Path) -> None:
+    shutil.copy(EXAMPLES / "systems" / "clutch.toml", folder)
+    lines = (folder / "clutch.toml").read_text().splitlines()
+    slipping, locked = studio.view("clutch.toml")["structures"]
+    assert (slipping["name"], locked["name"]) == ("slipping", "locked")
+    assert locked["units"] == ["shaft", "jerk", "road"]
+    assert [(one["name"], one["to"]) for one in slipping["events"]] == [("lock", "locked")]
+    assert [(one["name"], one["to"]) for one in locked["events"]] == [("slip", "slipping")]
+    assert lines[locked["line"] - 1] == "[structures.locked]"
+    assert lines[locked["events"][0]["line"] - 1] == "[structures.locked.events.slip]"

@@ -181,6 +181,18 @@ def view(given: Mapping[str, Any], path: Path, text: str, *, python: bool, root:
             {"name": name, "when": table.get("when"), "then": table.get("then"), "line": line}
             for name, table, line in _tables(content, "events", found.lines)
         ],
+        "structures": [
+            {
+                "name": name,
+                "units": table.get("units", []),
+                "events": [
+                    {"name": event, "when": one.get("when"), "to": one.get("to"), "line": place}
+                    for event, one, place in _within(table, ("structures", name, "events"), found.lines)
+                ],
+                "line": line,
+            }
+            for name, table, line in _tables(content, "structures", found.lines)
+        ],
         "properties": _named(content, "properties", found.lines),
         "master": master,
         "run": _table(content, "run"),
@@ -207,9 +219,16 @@ def _table(content: Mapping[str, Any], key: str) -> dict[str, Any]:
 def _tables(
     content: Mapping[str, Any], key: str, lines: Lines
 ) -> Iterator[tuple[str, Mapping[str, Any], int | None]]:
-    for name, table in _table(content, key).items():
+    yield from _within(content, (key,), lines)
+
+
+def _within(
+    content: Mapping[str, Any], keys: Keys, lines: Lines
+) -> Iterator[tuple[str, Mapping[str, Any], int | None]]:
+    """The tables in one that has the last of these keys, with their lines."""
+    for name, table in _table(content, keys[-1]).items():
         if isinstance(table, Mapping):
-            yield name, table, lines.of((key, name))
+            yield name, table, lines.of((*keys, name))
 
 
 def _named(content: Mapping[str, Any], key: str, lines: Lines) -> list[dict[str, Any]]:

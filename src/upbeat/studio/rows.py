@@ -213,7 +213,7 @@ def event_data(event: Any) -> dict[str, Any]:
         "t": event.time,
         "index": event.index,
         "name": event.name,
-        "kind": "unit" if dot else "scenario",
+        "kind": "scenario" if "landed" in details else "unit",
         "unit": units[0] if units else None,
         "units": units,
         "predicted": details.get("predicted", {}).get("for"),

@@ -496,7 +496,7 @@ function StepLane({ trace, theme }) {
     <div ref=${place} class="plot"></div></figure>`;
 }
 
-/** Where a logarithmic axis has its lines: at powers of ten, or, if there are few, at 1, 2 and 5 of each. */
+/** Where a logarithmic axis has its lines: two or three, at 1, 2 and 5 or 1 and 3 of powers of ten, or at some of these. */
 function decades(min, max) {
   const found = (factors) => {
     const lines = [];
@@ -507,7 +507,7 @@ function decades(min, max) {
     return lines;
   };
   const tens = found([1]);
-  return tens.length > 1 ? tens.filter((_, k) => k % Math.ceil(tens.length / 4) === 0) : found([1, 2, 5]);
+  return [[1, 2, 5], [1, 3]].map(found).find((lines) => lines.length > 1 && lines.length < 4) || tens.filter((_, k) => k % Math.ceil(tens.length / 3) === 0);
 }
 
 const stepData = (trace) => (trace.steps.length ? [trace.steps.map((step) => step.t), trace.steps.map((step) => (step.step > 0 ? step.step : null))] : [[0, 1], [null, null]]);

@@ -167,9 +167,11 @@ function Starts({ name, unit, table }) {
     <td>${measure(port.unit)}</td></tr>`)}</tbody></table><//>`;
 }
 
+const goTo = (line) => set({ tabs: { ...state.tabs, right: "text" }, goto: { line, at: Date.now() } });
+
 /** A connection with a table or a list for its text is changed in the text of the scenario. */
 const InText = ({ connection }) => html`<span class="grow mono note cut" data-tip=${written(connection.text)}>${written(connection.text)}</span>
-  <button type="button" class="link" onClick=${() => set({ tabs: { ...state.tabs, right: "text" }, goto: { line: connection.line, at: Date.now() } })}>line ${connection.line}</button>`;
+  <button type="button" class="link" onClick=${() => goTo(connection.line)}>line ${connection.line}</button>`;
 
 /** Where each input gets its value from; an expression may be typed at once. */
 function Inputs({ name, unit }) {
@@ -373,6 +375,9 @@ function ScenarioForm({ view }) {
       ${(view.events || []).map((event) => html`<div class="entry" key=${event.name}><button type="button" class="link mono" onClick=${() => set({ selection: { kind: "event", name: event.name, key: `event ${event.name}` } })}>${event.name}</button><span class="grow note mono cut">${written(event.when)}</span></div>`)}
       <${NewEntry} what="event" placeholder="touch = mass.x <= 0 and mass.v < 0" onAdd=${(one, text) => edit([{ op: "set", at: ["events", one, "when"], value: text || "false" }], `event ${one}`).then((done) => done && set({ selection: { kind: "event", name: one, key: `event ${one}` } }))} />
     <//>
+    ${view.structures?.length ? html`<${Part} title="Structures">
+      ${view.structures.map((structure) => html`<${Line} key=${structure.name} name=${structure.name} line=${structure.line} note=${[].concat(structure.units).join(", ")} />
+        ${structure.events.map((event) => html`<${Line} key=${event.name} name=${`${event.name} → ${event.to}`} line=${event.line} note=${written(event.when)} inner=${true} />`)}`)}<//>` : null}
     <${Part} title="Outputs of the scenario" note=${view.outputs?.length ? null : "none"} open=${Boolean(view.outputs?.length)}>
       ${(view.outputs || []).map((output) => html`<${OwnOutput} key=${output.name} output=${output} />`)}
       <${NewEntry} what="output" placeholder="distance = right.x - left.x" onAdd=${(one, text) => edit([{ op: "set", at: ["outputs", one], value: text }], `output ${one}`)} />
@@ -381,6 +386,9 @@ function ScenarioForm({ view }) {
     <${Units} view=${view} />
   `;
 }
+
+/** Something that is changed in the text of the scenario. */
+const Line = ({ name, line, note, inner }) => html`<div class=${`entry ${inner ? "small" : ""}`} data-tip=${note}><button type="button" class="link mono" onClick=${() => goTo(line)}>${name}</button><span class="grow note mono cut">${note}</span></div>`;
 
 /** An output of the scenario: an expression, or a table with one in it. */
 function OwnOutput({ output: { name, text, line } }) {

@@ -89,7 +89,7 @@ function Answer({ what, job }) {
     ${result.data?.bars ? html`<${Gantt} data=${result.data} />` : null}
     ${result.data?.rows && result.data?.columns ? html`<${Table} data=${result.data} what=${job.what} />` : null}
     ${(result.svg || []).map((svg, k) => html`<${Picture} key=${k} svg=${svg} name=${`${question.label} ${k + 1}`} />`)}
-    ${result.text && job?.state !== "failed" ? html`<pre class="report">${result.text}</pre>` : null}`;
+    ${result.text && job?.state !== "failed" ? html`<pre class="report" tabindex="0">${result.text}</pre>` : null}`;
 }
 
 /** A parameter with values around the one that it has. */
