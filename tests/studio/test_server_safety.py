@@ -484,6 +484,17 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
 
 
+def test_a_folder_has_its_own_port(tmp_path: Path) -> None:
+    """Where the browser finds again what was not saved; beside a studio of the same folder it is another."""
+    first = Studio(tmp_path)
+    beside = Studio(tmp_path)
+    first.close()
+    again = Studio(tmp_path)
+    beside.close()
+    again.close()
+    assert again.port == first.port != beside.port
+
+
 def test_a_port_that_is_taken(studio: Studio, tmp_path: Path) -> None:
     done = command(tmp_path, "--port", str(studio.port))
     assert done.returncode == 3

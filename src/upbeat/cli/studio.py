@@ -22,9 +22,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         type=int,
-        default=0,
         metavar="N",
-        help="listen at this port of this machine (any that is free)",
+        help="listen at this port of this machine (the one of the folder, or another if that is taken)",
     )
     parser.add_argument("--no-browser", action="store_true", help="print the address, and open no browser")
     parser.add_argument(
@@ -40,7 +39,7 @@ def call(options: argparse.Namespace) -> Exit:
     from upbeat.studio.server import Studio, serve
 
     given: Path = options.file or Path()
-    if not 0 <= options.port < 1 << 16:
+    if options.port is not None and not 0 <= options.port < 1 << 16:
         raise InvalidInput(
             f"--port {options.port}: a port is a number up to 65535, or 0 for any that is free"
         )

@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import secrets
 import socket
 import webbrowser
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -601,9 +603,20 @@ def listening(port: int) -> socket.socket:
     return made
 
 
-def serve(studio: Studio, port: int, ready: Callable[[Studio], None], *, browser: bool) -> None:
-    """Serve until Ctrl-C; `ready` is told when the address is known."""
-    bound = listening(port)
+def port_of(folder: Path) -> int:
+    """The same each time: a browser finds what it has kept for an address, such as what was not saved."""
+    return 20_000 + zlib.crc32(os.fsencode(folder)) % 12_000
+
+
+def serve(studio: Studio, port: int | None, ready: Callable[[Studio], None], *, browser: bool) -> None:
+    """Serve until Ctrl-C, at the folder's own port if none is given; `ready` is told when the address is
+    known."""
+    try:
+        bound = listening(port_of(studio.project.folder) if port is None else port)
+    except InvalidInput:
+        if port is not None:
+            raise
+        bound = listening(0)
     studio.port = bound.getsockname()[1]
     config = uvicorn.Config(
         app(studio),
