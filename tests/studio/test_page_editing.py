@@ -319,3 +319,19 @@ def test_inside_a_nested_scenario_its_own_text_is_shown(studio: Studio, page_of:
     page.click("#right-tab-text")
     assert page.locator(".text-editor textarea").input_value() == inner
     assert page.get_by_label("Run until, in seconds").get_attribute("placeholder") == "2"
+
+
+def test_what_is_added_is_in_the_picture(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """Also where somebody has moved about in the diagram."""
+    (studio.folder / "moved.toml").write_text(PUSHED)
+    page = page_of(studio, "moved.toml")
+    frame = page.locator("svg.diagram").bounding_box()
+    page.mouse.move(frame["x"] + 30, frame["y"] + 300)
+    page.mouse.down()
+    page.mouse.move(frame["x"] + 300, frame["y"] + 520, steps=4)
+    page.mouse.up()
+    for name in ("one", "two"):
+        add(page, "pid", name)
+        box = page.locator(f'[data-box="{name}"] .body').bounding_box()
+        assert frame["x"] <= box["x"] <= box["x"] + box["width"] <= frame["x"] + frame["width"]
+        assert frame["y"] <= box["y"] <= box["y"] + box["height"] <= frame["y"] + frame["height"]

@@ -7,7 +7,7 @@ import { diagramView } from "./diagram.js";
 import { closeDialog, Button, Dialog } from "./widgets.js";
 import { complain, say, set, state, useStore } from "./store.js";
 
-/** Adds a unit where the middle of the picture is, or at a place, and selects it. */
+/** Adds a unit, at a place if one is given, and selects it. */
 export async function addUnit({ name, table, block }, at = null) {
   const answer = await edit([{ op: "add_unit", name, ...(block ? { block } : { table }) }], `add ${name}`);
   if (!answer) return null;
@@ -15,14 +15,14 @@ export async function addUnit({ name, table, block }, at = null) {
   set({ selection: { kind: "unit", name: added, key: added }, tabs: { ...state.tabs, right: state.tabs.right === "text" ? "text" : "inspect" } });
   if (at) {
     await new Promise((done) => setTimeout(done, 50));
-    await settled();
+    await shown();
     moveBoxes({ [added]: at.map((value) => 8 * Math.round(value / 8)) });
   }
   return added;
 }
 
 /** When the diagram shows the text as it is. */
-function settled() {
+function shown() {
   return new Promise((done) => {
     const look = () => (state.viewing ? setTimeout(look, 30) : done());
     look();

@@ -117,6 +117,8 @@ export function Diagram() {
   const svg = useRef();
   const world = useRef();
   const latest = useRef();
+  const pointing = useRef(false);
+  const revealed = useRef();
   latest.current = { diagram, wiring, drag };
 
   const place = () => world.current?.setAttribute("transform", `translate(${camera.x},${camera.y}) scale(${camera.k})`);
@@ -148,6 +150,15 @@ export function Diagram() {
     camera.touched = true;
     place();
   };
+  /** Moves the picture just so far that all of a box is in it. */
+  const reveal = (box) => {
+    const { width, height } = svg.current.getBoundingClientRect();
+    const [x, y] = [camera.x + camera.k * box.x, camera.y + camera.k * box.y];
+    const into = (at, from, to, size) => (at < from ? from : at + size > to ? Math.max(from, to - size) : at);
+    camera.x += into(x, 24, width - 24, camera.k * box.width) - x;
+    camera.y += into(y, 56, height - 52, camera.k * box.height) - y;
+    place();
+  };
   diagramView.fit = fit;
   diagramView.zoom = zoom;
   diagramView.middle = () => {
@@ -158,6 +169,11 @@ export function Diagram() {
   useLayoutEffect(place);
   useEffect(() => { camera.touched = false; }, [path_, inside]);
   useEffect(() => { if (!camera.touched && diagram) fit(); }, [diagram, path_, inside, show.order]);
+  useEffect(() => { // what has just been added, or was chosen by keys, is in the picture
+    const box = diagram?.boxes.find((one) => one.key === selection?.key);
+    if (box && box.key !== revealed.current && camera.touched && !pointing.current) reveal(box);
+    revealed.current = box?.key;
+  }, [diagram, selection?.key]);
   useEffect(() => {
     const element = svg.current;
     const resized = new ResizeObserver(() => camera.touched || fit());
@@ -178,7 +194,9 @@ export function Diagram() {
 
   /** Follows the pointer until it is let go. */
   const follow = (move, end) => {
+    pointing.current = true;
     const stop = (event) => {
+      pointing.current = false;
       removeEventListener("pointermove", move);
       removeEventListener("pointerup", stop);
       removeEventListener("pointercancel", stop);
