@@ -446,3 +446,20 @@ def test_structures_are_listed_with_what_leads_from_one_to_the_other(studio: Stu
     assert [(one["name"], one["to"]) for one in locked["events"]] == [("slip", "slipping")]
     assert lines[locked["line"] - 1] == "[structures.locked]"
     assert lines[locked["events"][0]["line"] - 1] == "[structures.locked.events.slip]"
+
+
+@pytest.mark.parametrize(
+    ("target", "expression", "why"),
+    [
+        ("right.u", "2*left.x", None),
+        ("right.u", "left.v", "do not measure the same thing"),
+        ("right.u", "2*left.v", "m/s"),
+    ],
+)
+def test_an_expression_has_to_fit_where_it_is_connected(
+    studio: Studio, target: str, expression: str, why: str | None
+) -> None:
+    body = {"path": "masses.toml", "text": MASSES, "expression": expression, "target": target}
+    error = studio.ask("POST", "/api/expression", body)["error"]
+    assert (error is None) == (why is None)
+    assert why is None or why in error["message"]

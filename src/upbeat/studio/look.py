@@ -25,7 +25,9 @@ from upbeat.engine.remarks import unit_problems
 from upbeat.report.diagram import Box, Diagram, Wire, arrange
 from upbeat.report.explain import left_alone, master_lines
 from upbeat.scenario.assemble import Sections, assemble
+from upbeat.scenario.connection import connect
 from upbeat.scenario.directory import Directory, Unclear, Wrong
+from upbeat.scenario.events.links import connect_event
 from upbeat.scenario.files.reading import ScenarioFile, parse, read_text
 from upbeat.scenario.files.toml import Keys, Lines
 from upbeat.scenario.scenario import Scenario
@@ -692,9 +694,6 @@ def _step(value: Any, key: str) -> Any:
 
 def targets(source: str, path: Path, text: str, *, python: bool, root: Path) -> dict[str, Any]:
     """For every input, whether `source` fits there: kind, size and unit of measure."""
-    from upbeat.scenario.connection import connect
-    from upbeat.scenario.events.links import connect_event
-
     found = read(path, text, python=python, root=root)
     if found.scenario is None:
         raise InvalidInput("the scenario cannot be read yet: correct what is wrong with it first")
@@ -711,10 +710,7 @@ def targets(source: str, path: Path, text: str, *, python: bool, root: Path) -> 
                 continue
             target = f"{unit}.{to.name}"
             try:
-                if to.event:
-                    connect_event(target, source, directory)
-                else:
-                    connect(target, source, directory)
+                fit(target, source, directory)
             except Wrong as wrong:
                 shown[target] = {"ok": False, "why": sentence(wrong.what, wrong.hint), "note": None}
                 continue
@@ -726,6 +722,12 @@ def targets(source: str, path: Path, text: str, *, python: bool, root: Path) -> 
                 note = f"{note}; replaces what is connected" if note else "replaces what is connected"
             shown[target] = {"ok": True, "why": None, "note": note}
     return {"targets": shown}
+
+
+def fit(target: str, source: str, directory: Directory) -> None:
+    """`Wrong` if a signal or an event cannot be connected to an input, `Unclear` if that cannot be said."""
+    _, port = directory.target(target)
+    (connect_event if port.event else connect)(target, source, directory)
 
 
 def _converted(source: Port, to: Port) -> str | None:

@@ -13,7 +13,7 @@ from upbeat.core.expr.operations import FUNCTIONS
 from upbeat.core.ports import Causality, Port
 from upbeat.scenario.directory import Directory, Unclear, Wrong
 from upbeat.scenario.formula import formula
-from upbeat.studio.look import Reading, read, sentence
+from upbeat.studio.look import Reading, fit, read, sentence
 from upbeat.units.process import bare
 
 _WORD = re.compile(r"[A-Za-z_][\w.]*\Z", re.ASCII)
@@ -33,6 +33,8 @@ def checked(asked: Mapping[str, Any], path: Path, text: str, *, python: bool, ro
     fitting = [one for one in known if one["text"].lower().startswith(begun.lower()) and one["text"] != begun]
     inside = [one for one in known if begun.lower() in one["text"].lower() and one not in fitting]
     error, measured = _error(found, expression, connection=not isinstance(unit, str), known=known)
+    if error is None and isinstance(target := asked.get("target"), str):
+        error = _unfit(found, target, expression)
     return {
         "error": error,
         "completions": (fitting + (inside if begun else []))[:_MANY],
@@ -82,6 +84,19 @@ def _error(
                     "column": column,
                 }, None
     return None, None
+
+
+def _unfit(found: Reading, target: str, expression: str) -> dict[str, Any] | None:
+    """Why an expression cannot be connected to an input."""
+    if found.scenario is None:
+        return None
+    try:
+        fit(target, expression, Directory(found.scenario.units, found.scenario.inputs))
+    except Wrong as wrong:
+        return {"message": sentence(wrong.what, wrong.hint), "column": 0}
+    except Unclear:
+        pass
+    return None
 
 
 def _column(expression: str) -> int:

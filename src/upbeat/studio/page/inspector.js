@@ -181,7 +181,7 @@ function Inputs({ name, unit }) {
   return html`<${Part} title="Inputs">${unit.inputs.map((port) => {
     const target = `${name}.${port.name}`;
     return html`<div class="entry" key=${port.name} data-tip=${port.description || undefined}><label class="mono" for=${`input-${port.name}`}>${port.name}</label><span class="equals">=</span>
-      ${from.has(target) && typeof from.get(target).text !== "string" ? html`<${InText} connection=${from.get(target)} />` : html`<${ExpressionField} id=${`input-${port.name}`} value=${from.get(target)?.text ?? ""} label=${`${target} is connected to`} placeholder=${from.has(target) ? "" : `${port.start !== undefined && port.start !== null ? `${number(port.start)} (free)` : "not connected"}`}
+      ${from.has(target) && typeof from.get(target).text !== "string" ? html`<${InText} connection=${from.get(target)} />` : html`<${ExpressionField} id=${`input-${port.name}`} target=${target} value=${from.get(target)?.text ?? ""} label=${`${target} is connected to`} placeholder=${from.has(target) ? "" : `${port.start !== undefined && port.start !== null ? `${number(port.start)} (free)` : "not connected"}`}
         onCommit=${(text) => edit([text ? { op: "connect", from: text, to: target, text } : { op: "disconnect", to: target }], `connect ${target}`)} />`}${measure(port.unit)}</div>`;
   })}<//>`;
 }
@@ -302,7 +302,7 @@ function WireForm({ selection, view }) {
     <${Button} label=${`Show ${selection.target}`} onClick=${() => set({ selection: { kind: "event", name: selection.target, key: `event ${selection.target}` } })} />`;
   return html`<${Heading} what="connection" name=${`→ ${selection.target}`} tools=${html`<${Button} label="Disconnect" icon="remove" text=${false} keys="Delete" onClick=${removeSelected} />`} />
     ${connection && typeof connection.text !== "string" ? html`<div class="entry wire-text"><${InText} connection=${connection} /></div>` : connection ? html`<div class="entry wire-text"><label class="mono" for="connection-text">${selection.target}</label><span class="equals">=</span></div>
-      <div class="wire-text"><${ExpressionField} id="connection-text" value=${written(connection.text)} label=${`Expression of ${selection.target}`} onCommit=${(text) =>
+      <div class="wire-text"><${ExpressionField} id="connection-text" target=${selection.target} value=${written(connection.text)} label=${`Expression of ${selection.target}`} onCommit=${(text) =>
         edit([text ? { op: "connect", from: text, to: selection.target, text } : { op: "disconnect", to: selection.target }], `connect ${selection.target}`)} /></div>
       ${port ? html`<p class="note">The input is ${port.kind}${port.unit ? html`, in ${measure(port.unit)}` : ", without a unit of measure"}. An expression over outputs and inputs of the scenario may stand here: <span class="mono">2*${selection.source}</span></p>` : null}`
       : html`<p class="note">From ${selection.source}</p>`}`;

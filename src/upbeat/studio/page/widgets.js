@@ -129,7 +129,7 @@ export function Field({ value, onCommit, label, id, kind = "text", placeholder, 
  * A field for an expression, checked by the server while it is typed, with completion: arrow keys choose, Tab or
  * Enter takes.
  */
-export function ExpressionField({ value, onCommit, unit, label, id, placeholder, autofocus }) {
+export function ExpressionField({ value, onCommit, unit, target, label, id, placeholder, autofocus }) {
   const [typed, setTyped] = useState(null);
   const [answer, setAnswer] = useState(null);
   const [open, setOpen] = useState(false);
@@ -153,7 +153,7 @@ export function ExpressionField({ value, onCommit, unit, label, id, placeholder,
     const timer = setTimeout(async () => {
       try {
         const said = await post("api/expression", {
-          path: state.path, text: state.text, unit: unit ?? null, expression: typed, cursor: field.current?.selectionStart ?? typed.length,
+          path: state.path, text: state.text, unit: unit ?? null, target: target ?? null, expression: typed, cursor: field.current?.selectionStart ?? typed.length,
         });
         if (number === asked.current) {
           setAnswer(said);
