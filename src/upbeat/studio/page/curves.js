@@ -45,7 +45,7 @@ function shared(extra, series) {
   const grid = { stroke: token("--grid"), width: 1 };
   const axis = { stroke: token("--quiet"), font: "11px system-ui, sans-serif", grid, ticks: { ...grid, size: 4 }, gap: 4 };
   return {
-    padding: [6, 12, 0, 0],
+    padding: [6, 20, 0, 0],
     legend: { show: false },
     series: [{}, ...series],
     cursor: {
