@@ -426,3 +426,18 @@ def test_thinned_events_are_drawn_once() -> None:
     assert len(np.unique(times)) == len(times)
     assert values.max() == np.sin(time).max()
     assert (np.sin(times) == values).all()
+
+
+def test_runs_that_are_compared_may_have_other_units_and_other_signals() -> None:
+    def of(der: str, unit: str, **more: str) -> up.Trace:
+        states = {"x": {"der": der, "unit": unit}, **more}
+        return up.simulate(up.Scenario({"a": up.Ode(states)}), pace=0.1, until=1.0)
+
+    traces = {"m": of("1", "m"), "mm": of("1000", "mm", z="1"), "kg": of("1", "kg")}
+    axes = plot(traces, ["a.x", "a.z"], steps=False).axes
+    assert [axis.get_title(loc="left") for axis in axes] == ["a.x (m)", "a.z", "a.x (kg)"]
+    one, other = (line.get_ydata() for line in axes[0].lines)
+    np.testing.assert_allclose(one, other, rtol=1e-13)
+    np.testing.assert_allclose(one[-1], 1.0)
+    with pytest.raises(up.InvalidInput, match="no signal matches 'a.y'"):
+        plot(traces, ["a.y"])

@@ -463,3 +463,21 @@ def test_an_expression_has_to_fit_where_it_is_connected(
     error = studio.ask("POST", "/api/expression", body)["error"]
     assert (error is None) == (why is None)
     assert why is None or why in error["message"]
+
+
+def test_the_curves_of_runs_are_drawn_as_upbeat_plot_does(studio: Studio) -> None:
+    runs = [
+        studio.start("masses.toml", text)
+        for text in (MASSES, MASSES + '[units.new]\nstates = { z = "-z" }\nstart = { z = 1.0 }\n')
+    ]
+    for run in runs:
+        studio.finished(run)
+    options = {"signals": ["left.x", "new.z"], "between": [0.25, 0.75]}
+    found = studio.job("picture", "masses.toml", run=runs[1], others=runs[:1], options=options)
+    assert found["state"] == "done", found
+    (drawn,) = found["result"]["svg"]
+    assert drawn.startswith("<svg")
+    for words in ("left.x", "new.z", *runs):
+        assert f"<!-- {words}" in drawn  # as matplotlib writes texts that are drawn as paths
+    bad = studio.job("picture", "masses.toml", run=runs[0], options={"between": [1]})
+    assert "must be two times" in bad["error"]["error"]

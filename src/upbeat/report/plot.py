@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from upbeat.core.atomic import as_path
 from upbeat.core.errors import FileProblem, InvalidInput, check_type, suggest
+from upbeat.core.measure import MeasureError, conversion
 from upbeat.core.names import Labels, bare, matching
 from upbeat.core.ports import Kind
 from upbeat.trace.columns import Column
@@ -404,17 +405,36 @@ def _matching(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def arrange(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list[Panel]:
-    """The panels of one trace, grouped by quantity; of several traces, one panel for each signal."""
+    """The panels of one trace, grouped by quantity; of several traces, one panel for each signal.
+
+    Not each of several traces needs to have all of them; another unit of measure is converted to that of the
+    first, and has a panel of its own if it measures something else.
+    """
     if len(traces) == 1:
         (trace,) = traces.values()
         return _grouped(trace, select(trace, patterns))
+    wanted = None if patterns is None else [patterns] if isinstance(patterns, str) else list(patterns)
+    for pattern in wanted or ():
+        if not any(_knows(trace, pattern) for trace in traces.values()):
+            select(next(iter(traces.values())), [pattern])  # which says so
     panels: dict[str, Panel] = {}
+    units: dict[str, str | None] = {}
     for label, trace in traces.items():
-        for column in select(trace, patterns):
-            title = column.name + (f" ({unit})" if (unit := pretty(column.unit)) else "")
-            panel = panels.setdefault(column.name, Panel(title, ticks=_ticks(column)))
-            panel.lines.append(_line(trace, column, label, label))
+        own = None if wanted is None else [pattern for pattern in wanted if _knows(trace, pattern)]
+        for column in select(trace, own):
+            key, line = column.name, _line(trace, column, label, label)
+            try:
+                if how := conversion(column.unit, units.setdefault(key, column.unit)):
+                    line = replace(line, values=how.scale * line.values + how.offset)
+            except MeasureError:
+                key = f"{key} in {column.unit}"
+            title = column.name + (f" ({unit})" if (unit := pretty(units.get(key, column.unit))) else "")
+            panels.setdefault(key, Panel(title, ticks=_ticks(column))).lines.append(line)
     return list(panels.values())
+
+
+def _knows(trace: Trace, pattern: str) -> bool:
+    return bool(_matching((*trace.names, *_events(trace)), pattern))
 
 
 def event_panels(traces: Mapping[str, Trace], patterns: Iterable[str] | None) -> list[Panel]:

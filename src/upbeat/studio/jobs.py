@@ -96,6 +96,7 @@ class Jobs:
             "root": str(self._project.folder),
             "python": self._project.python,
             "options": asked.get("options") or {},
+            "others": {one.id: str(one.path) for one in map(self._runs.get, asked.get("others") or ())},
             "result": None if run is None else str(run.path),
             "name": stem,
             "out": str(self._project.folder / shown),

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from upbeat.core.errors import InvalidInput, MissingExtra, UpbeatError
+from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.formats.files import read_experiment
 from upbeat.engine.profile import profile
@@ -344,9 +345,13 @@ def _report(asked: Mapping[str, Any], tell: Tell) -> Answer:
 def _picture(asked: Mapping[str, Any], tell: Tell) -> Answer:
     from upbeat.report.plot import plot
 
-    wanted = _options(asked, signals=None)
+    wanted = _options(asked, signals=None, between=None)
     _, trace = _ran(asked, tell)
-    figure = plot(trace, wanted["signals"])
+    if isinstance(wanted["signals"], list):  # of those on the page, texts are not drawn
+        texts = {column.name for column in trace.columns if column.kind is Kind.STRING}
+        wanted["signals"] = [name for name in wanted["signals"] if name not in texts]
+    traces = {asked["name"]: trace} | {name: read(Path(path)) for name, path in asked["others"].items()}
+    figure = plot(traces if len(traces) > 1 else trace, wanted["signals"], between=wanted["between"])
     return {"text": "", "svg": [svg(figure)]}
 
 

@@ -1,6 +1,8 @@
 /** Pictures to keep, of the diagram and of the curves, as SVG or PNG. */
 import { html, useState } from "./vendor/preact-htm.js";
-import { state, say } from "./store.js";
+import { get, post } from "./api.js";
+import { shownSignals } from "./running.js";
+import { complain, say, state } from "./store.js";
 import { Button, Choice, Dialog, closeDialog } from "./widgets.js";
 
 function keep(blob, name) {
@@ -93,24 +95,29 @@ function curvesCanvas() {
   return canvas;
 }
 
+/** The curves as `upbeat plot` draws them: lines stay lines, however much they are enlarged. */
+async function curvesSvg() {
+  const { id } = await post("api/jobs", { what: "picture", run: state.run.id, others: state.compare, options: { signals: shownSignals(), between: state.window } });
+  for (;;) {
+    await new Promise((done) => setTimeout(done, 200));
+    const job = await get(`api/jobs/${id}`);
+    if (job.state === "done") return job.result.svg[0];
+    if (job.state !== "running") throw Object.assign(new Error(job.message), { hint: job.error?.hint });
+  }
+}
+
 export async function savePicture(what, format) {
   const name = `${(state.path || "scenario").split("/").pop().replace(/\.toml$/, "")}_${what}.${format}`;
   if (what === "diagram") keep(format === "svg" ? new Blob([diagramSvg()], { type: "image/svg+xml" }) : await diagramPng(), name);
-  else {
-    const canvas = curvesCanvas();
-    if (format === "png") canvas.toBlob((blob) => keep(blob, name), "image/png");
-    else {
-      const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${canvas.width}" height="${canvas.height}" viewBox="0 0 ${canvas.width} ${canvas.height}"><image width="100%" height="100%" href="${canvas.toDataURL("image/png")}"/></svg>`;
-      keep(new Blob([svg], { type: "image/svg+xml" }), name);
-    }
-  }
+  else if (format === "svg") keep(new Blob([await curvesSvg()], { type: "image/svg+xml" }), name);
+  else curvesCanvas().toBlob((blob) => keep(blob, name), "image/png");
   say(`${name} is saved where downloads go.`, { tone: "good" });
 }
 
 export function PictureDialog({ dialog }) {
   const [format, setFormat] = useState("png");
   return html`<${Dialog} title=${`Save a picture of the ${dialog.what}`} id="picture-dialog" onClose=${closeDialog}>
-    <label class="stacked">Format<${Choice} value=${format} options=${dialog.what === "diagram" ? [{ value: "png", label: "PNG" }, { value: "svg", label: "SVG" }] : [{ value: "png", label: "PNG" }, { value: "svg", label: "SVG (with the PNG inside)" }]} onChange=${setFormat} label="Format" /></label>
-    <footer><${Button} label="Save" kind="primary" onClick=${() => { closeDialog(); savePicture(dialog.what, format).catch((error) => say(error.message, { tone: "bad" })); }} /><${Button} label="Cancel" onClick=${closeDialog} /></footer>
+    <label class="stacked">Format<${Choice} value=${format} options=${[{ value: "png", label: "PNG, as it is here" }, { value: "svg", label: dialog.what === "diagram" ? "SVG" : "SVG, as upbeat plot draws it" }]} onChange=${setFormat} label="Format" /></label>
+    <footer><${Button} label="Save" kind="primary" onClick=${() => { closeDialog(); savePicture(dialog.what, format).catch(complain); }} /><${Button} label="Cancel" onClick=${closeDialog} /></footer>
   <//>`;
 }
