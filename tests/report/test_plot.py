@@ -439,5 +439,5 @@ def test_runs_that_are_compared_may_have_other_units_and_other_signals() -> None
     one, other = (line.get_ydata() for line in axes[0].lines)
     np.testing.assert_allclose(one, other, rtol=1e-13)
     np.testing.assert_allclose(one[-1], 1.0)
-    with pytest.raises(up.InvalidInput, match="no signal matches 'a.y'"):
+    with pytest.raises(up.InvalidInput, match=r"no signal matches 'a\.y'"):
         plot(traces, ["a.y"])

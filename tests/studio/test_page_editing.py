@@ -335,3 +335,28 @@ def test_what_is_added_is_in_the_picture(studio: Studio, page_of: Callable[..., 
         box = page.locator(f'[data-box="{name}"] .body').bounding_box()
         assert frame["x"] <= box["x"] <= box["x"] + box["width"] <= frame["x"] + frame["width"]
         assert frame["y"] <= box["y"] <= box["y"] + box["height"] <= frame["y"] + frame["height"]
+
+
+def test_every_choice_of_a_master_is_one_that_runs(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """All but constraints, which nobody can guess; and the step stays what it was."""
+    page = page_of(studio, "lookahead.toml")
+    before = text(page)
+    for what in ("coupling", "pace", "inputs", "loops"):
+        kinds = (
+            page.get_by_label(what, exact=True)
+            .locator("option")
+            .evaluate_all("(all) => all.map((one) => one.value)")
+        )
+        assert len(kinds) > 3
+        for kind in kinds:
+            page.get_by_label(what, exact=True).select_option(kind)
+            settle(page)
+            view = page.evaluate("studio.state.view")
+            wrong = [one["message"] for one in view["problems"] if one["severity"] == "error"]
+            assert not wrong or (kind == "constrained" and "constraints" in wrong[0]), (what, kind, wrong)
+            if kind not in ("constrained", "event_driven", "error_control"):
+                assert "0.08" in text(page)[text(page).index("[master]") :], (what, kind)
+            page.evaluate("(text) => studio.set({ text })", before)
+            page.keyboard.press("Control+z")
+            settle(page)
+    assert text(page) == before

@@ -50,6 +50,9 @@ _BEGINNINGS: dict[str, dict[str, Any]] = {
     "look_ahead": {"step": 0.01},
     "pattern": {"steps": [0.01]},
     "revised": {"pace": 0.01},
+    "monitored": {"pace": 0.01, "steps": [0.01], "leads": [[0]]},
+    "multi_rate": {"rates": {}},
+    "constrained": {"constraints": {}},
     "polynomial": {"degree": 2},
     "offset": {"by": 0.0},
     "rotate": {"angle": 0.0},
@@ -119,7 +122,7 @@ def _described(kind: str, made: Any, arguments: list[inspect.Parameter]) -> dict
 def _default(argument: inspect.Parameter) -> Any:
     """A default as JSON can say it; None where there is none."""
     value = argument.default
-    if value is argument.empty or value is None:
+    if value is argument.empty or value is None or repr(value) == "<factory>":  # of a dataclass
         return None
     if isinstance(value, (bool, int, float, str)):
         return value

@@ -349,6 +349,8 @@ function ScenarioForm({ view }) {
   const inputs = view.inputs || [];
   const run = view.run || {};
   const properties = view.properties || [];
+  const coupling = isTable(master.coupling) ? master.coupling.kind : master.coupling;
+  const solves = library?.couplings?.find((one) => one.kind === coupling)?.parameters.some((one) => one.name === "loops");
   const part = (key, options, fallback) => html`<${MasterPart} key=${key} what=${key} value=${master[key]} options=${options} fallback=${fallback} />`;
   return html`
     <${Heading} what="scenario" name=${state.inside.length ? view.path || state.inside[state.inside.length - 1] : state.path || ""} />
@@ -360,7 +362,7 @@ function ScenarioForm({ view }) {
           onCommit=${(text) => edit([text.trim() === "" ? { op: "remove", at: ["master", "step"] } : realSetting(isTable(master.pace) && "step" in master.pace ? ["master", "pace", "step"] : ["master", "step"], text)], "step")} /></td><td>${measure("s")}</td></tr>
         ${part("pace", library?.paces, "follows from the step")}
         ${part("inputs", library?.inputs, "hold")}
-        ${library?.loops ? part("loops", library.loops, "only if there are loops") : null}
+        ${solves ? html`<${MasterPart} what="loops" value=${isTable(master.coupling) ? master.coupling.loops : undefined} options=${library.loops} fallback="by Newton's method" at=${["master", "coupling", "loops"]} />` : null}
       </tbody></table>
       ${view.master?.explained?.length ? html`<${Explained} sentences=${view.master.explained} />` : null}
     <//>
@@ -408,33 +410,48 @@ function Explained({ sentences }) {
     ${sentences.length > FEW ? html`<button type="button" class="link" onClick=${() => setAll(!all)}>${all ? "less" : `${sentences.length - FEW} more`}</button>` : null}`;
 }
 
-/** One of the parts of a master: which one, and its settings. */
-function MasterPart({ what, value, options, fallback }) {
+/** The size of steps that a master has, however it is written. */
+const stepOf = ({ step, pace }) => step ?? (isTable(pace) ? pace.step ?? (typeof pace.pace === "number" ? pace.pace : pace.steps?.[0]) : undefined);
+
+/** What to write for another pace: a step is said in one place, and stays what it was. */
+function paceEdits(master, made) {
+  const step = stepOf(master);
+  const away = (key) => (master[key] === undefined ? [] : [{ op: "remove", at: ["master", key] }]);
+  if (made === null) return [...away("pace"), ...(step === undefined || master.step !== undefined ? [] : [realSetting(["master", "step"], String(step))])];
+  if (isTable(made) && step !== undefined) {
+    for (const key of ["step", "pace"]) if (key in made) made[key] = step;
+    if (made.steps) made.steps = [step];
+  }
+  return [...away("step"), { op: "set", at: ["master", "pace"], value: made }];
+}
+
+/** One of the parts of a master: which one, and its settings. How loops are solved is said with the coupling. */
+function MasterPart({ what, value, options, fallback, at = ["master", what] }) {
   const kind = isTable(value) ? value.kind : value ?? "";
   const known = (options || []).find((one) => one.kind === kind);
   const choices = [{ value: "", label: fallback }, ...(options || []).map((one) => ({ value: one.kind, label: one.kind.replaceAll("_", " ") }))];
   if (kind !== "" && typeof kind === "string" && !known) choices.push({ value: kind, label: kind });
+  const master = () => state.view?.master?.written || {};
   const choose = (chosen) => {
-    if (chosen === "") return edit([{ op: "remove", at: ["master", what] }], what);
-    const table = options.find((one) => one.kind === chosen)?.toml ?? chosen;
-    const made = isTable(table) ? { ...table } : chosen;
-    if (what === "pace" && isTable(made) && "step" in made) {
-      const step = isTable(value) && "step" in value ? value.step : state.view?.master?.written?.step;
-      if (step !== undefined) made.step = step;
-      const alone = state.view?.master?.written?.step !== undefined;
-      return edit([...(alone ? [{ op: "remove", at: ["master", "step"] }] : []), { op: "set", at: ["master", what], value: made }], what);
-    }
-    return edit([{ op: "set", at: ["master", what], value: made }], what);
+    const table = chosen === "" ? null : options.find((one) => one.kind === chosen)?.toml ?? chosen;
+    const made = isTable(table) ? { ...table } : table;
+    if (what === "pace") return edit(paceEdits(master(), made), what);
+    if (made === null) return edit([{ op: "remove", at }], what);
+    const first = Object.keys(state.view?.units || {})[0];
+    if (isTable(made) && made.rates && first) made.rates = { [first]: 2 };
+    const { coupling } = master();
+    return edit([...(what === "loops" && !isTable(coupling) ? [{ op: "set", at: ["master", "coupling"], value: { kind: coupling } }] : []), { op: "set", at, value: made }], what);
   };
-  const own = isTable(value) ? Object.entries(value).filter(([key, item]) => key !== "kind" && !isTable(item) && !(what === "pace" && key === "step")) : [];
-  const unset = (known?.parameters || []).filter((one) => !(isTable(value) && one.name in value) && !(what === "pace" && one.name === "step"));
-  const table = () => (isTable(value) ? [] : [{ op: "set", at: ["master", what], value: { kind } }]);
+  const elsewhere = (key) => key === { pace: "step", coupling: "loops" }[what]; // with a row of its own
+  const own = isTable(value) ? Object.entries(value).filter(([key, item]) => key !== "kind" && !isTable(item) && !elsewhere(key)) : [];
+  const unset = (known?.parameters || []).filter((one) => !(isTable(value) && one.name in value) && !elsewhere(one.name));
+  const table = () => (isTable(value) ? [] : [{ op: "set", at, value: { kind } }]);
   return html`<tr data-tip=${known?.about?.replaceAll("`", "") || undefined}><th scope="row"><label for=${`master-${what}`}>${what}</label></th><td class="wide" colspan="2">
       <${Choice} id=${`master-${what}`} value=${typeof kind === "string" ? kind : ""} options=${choices} label=${what} onChange=${choose} />
       ${kind && (own.length || unset.length) ? html`<details class="more"><summary>${own.length ? own.map(([key, item]) => `${key} ${written(item)}`).join(", ") : "settings"}</summary>
         ${known?.about ? html`<p class="note">${known.about.replaceAll("`", "")}</p>` : null}
         ${[...own.map(([name, item]) => ({ name, now: item })), ...unset].map((one) => html`<div class="entry" key=${one.name}><label class="mono">${one.name}</label>
           <${Field} mono=${true} value=${one.now ?? ""} placeholder=${written(one.value)} label=${`${one.name} of ${what}`} onCommit=${(text) =>
-            edit([...table(), text.trim() === "" ? { op: "remove", at: ["master", what, one.name] } : setting(["master", what, one.name], text)], `${what} ${one.name}`)} /></div>`)}
+            edit([...table(), text.trim() === "" ? { op: "remove", at: [...at, one.name] } : setting([...at, one.name], text)], `${what} ${one.name}`)} /></div>`)}
       </details>` : null}</td></tr>`;
 }
