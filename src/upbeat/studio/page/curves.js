@@ -38,6 +38,9 @@ function sameWindow() {
   for (const plot of plots) if (plot.scales.x.min !== min || plot.scales.x.max !== max) plot.setScale("x", { min, max });
 }
 
+/** Whether half of a number beside the axis would be below the panel. */
+const cut = (plot, v) => ((v - plot.scales.y.min) / (plot.scales.y.max - plot.scales.y.min)) * plot.bbox.height < 6 * (devicePixelRatio || 1);
+
 const inside = (plot, t) => t >= plot.scales.x.min && t <= plot.scales.x.max;
 
 /** What all plots share: one cursor, dragging chooses a part of time, a double click shows all of it. */
@@ -56,7 +59,7 @@ function shared(extra, series) {
     },
     scales: { x: { time: false, range: () => timeRange() }, ...extra.scales },
     axes: [{ ...axis, show: Boolean(extra.bottom), size: 26, values: (_, ticks) => ticks.map((t) => number(t, 9)) },
-      { ...axis, size: AXIS, space: 22, values: (_, ticks) => ticks.map((v) => (v === null ? "" : number(v, 5))), ...extra.axis }],
+      { ...axis, size: AXIS, space: 22, filter: (plot, ticks) => ticks.map((v) => (cut(plot, v) ? null : v)), values: (_, ticks) => ticks.map((v) => (v === null ? "" : number(v, 5))), ...extra.axis }],
     hooks: {
       setSelect: [(plot) => {
         if (plot.select.width > 3) {

@@ -14,6 +14,7 @@ export function setting(at, text) {
     const toml = plain.replace(/^([+-]?)\./, "$10.").replace(/\.(?=e|$)/i, ".0");
     return { op: "set", at, value, toml };
   }
+  if (Array.isArray(value) && typeof text === "string" && value.every((one) => typeof one === "number")) return { op: "set", at, value, toml: text.trim().replaceAll("−", "-") };
   return { op: "set", at, value };
 }
 
