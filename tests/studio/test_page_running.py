@@ -127,3 +127,22 @@ def test_a_unit_that_fails_is_marked(
     assert "broken" in page.locator(".failure").inner_text()
     middle, right = (page.locator(pane).bounding_box() for pane in (".middle", ".right-pane"))
     assert middle["x"] + middle["width"] <= right["x"]  # however long the sentence
+
+
+def test_a_new_server_says_where_to_open_it(
+    browser: Any, page_of: Callable[..., Any], tmp_path: Path
+) -> None:
+    """It has the port of the one before, but another token."""
+    (tmp_path / "pushed.toml").write_text(PUSHED)
+    first = Studio(tmp_path)
+    page = page_of(first, "pushed.toml")
+    page.get_by_label("Pace of the run").select_option("1")
+    started(page)
+    ended(page, "running")
+    first.close()
+    second = Studio(tmp_path)
+    try:
+        page.wait_for_selector(".toast.bad:has-text('with its token')")
+    finally:
+        second.close()
+    page_of.complaints.clear()  # type: ignore[attr-defined]  # a browser says by itself that a server is gone

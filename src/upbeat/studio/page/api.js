@@ -85,7 +85,8 @@ export function query(path, values) {
 }
 
 /**
- * The live channel of a run. It is opened again when it breaks, until it is closed.
+ * The live channel of a run. It is opened again when it breaks, until it is closed, or a new server does not know
+ * this browser: of that it is told why.
  */
 export class Live {
   /** @param {string} run @param {(message: object) => void} heard @param {(state: boolean) => void} connected */
@@ -113,9 +114,16 @@ export class Live {
       if (this.closed) return;
       this.heard(typeof data === "string" ? JSON.parse(data) : { kind: "rows", ...decodeColumns(data) });
     };
-    socket.onclose = () => {
+    socket.onclose = async () => {
       if (this.closed) return;
       this.connected(false);
+      const why = await get("api/project").then(() => null, (error) => error);
+      if (this.closed) return;
+      if (why?.status === 403) {
+        this.close();
+        this.heard({ kind: "error", error: why.message, hint: why.hint });
+        return;
+      }
       this.wait = Math.min(2 * (this.wait || 250), 4000);
       this.timer = setTimeout(() => this.closed || this.open(), this.wait);
     };

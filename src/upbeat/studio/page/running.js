@@ -77,7 +77,7 @@ function heard(id, message) {
   else if (message.kind === "events") trace.addEvents(message);
   else if (message.kind === "steps") trace.addSteps(message);
   else if (message.kind === "log") set({ log: [...(message.reset ? [] : state.log), ...message.lines].slice(-LOG) });
-  else if (message.kind === "error") say(message.error, { tone: "bad" });
+  else if (message.kind === "error") say(message.error, { tone: "bad", hint: message.hint });
   else if (message.kind === "sent") studioTimes.sent = message.at;
   else if (message.kind === "state") {
     const { kind, ...now } = message;
