@@ -280,6 +280,7 @@ def test_runs_are_found_again_by_another_server(folder: Path) -> None:
     try:
         known = {one["id"]: one for one in second.ask("GET", "/api/runs")}
         assert known[run]["state"] == "ended"
+        assert (known[run]["rows"], known[run]["engine"]) == (501, ended["engine"])
         assert known[run]["started"] == ended["started"]
         assert second.ask("GET", f"/api/runs/{run}")["scenario"] == SPRING
         assert known[cut]["state"] == "stopped"

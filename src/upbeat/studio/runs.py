@@ -206,6 +206,8 @@ class Runs:
                 ("started", str),
                 ("outcome", str),
                 ("said", str),
+                ("engine", str),
+                ("notes", list),
             ):
                 if isinstance(data.get(key), kind):
                     setattr(found, key, data[key])
@@ -222,7 +224,11 @@ class Runs:
                 found.log = [str(line) for line in data["log"]]
         if not found.started:
             found.started = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        self._complete(found)
+        match data:
+            case {"size": size, "known": [int(), int(), int()] as known} if size == path.stat().st_size:
+                found.known = (known[0], known[1], known[2])  # nobody has written to it since it ended
+            case _:
+                self._complete(found)
         return found
 
     def _complete(self, run: RunOf) -> None:
@@ -443,8 +449,12 @@ class Runs:
             "file": run.file, "text": run.text, "started": run.started, "state": run.state, "time": run.time,
             "start": run.start, "until": run.until, "wall": run.wall, "outcome": run.outcome,
             "said": run.said, "failure": run.failure, "real_time": run.real_time, "asked": run.asked,
-            "log": run.log[-200:],
+            "log": run.log[-200:], "engine": run.engine, "notes": run.notes,
         }  # fmt: skip
+        if run.over:
+            with contextlib.suppress(OSError):
+                data["size"] = run.path.stat().st_size
+            data["known"] = [len(run.rows.columns), run.rows.count, run.rows.happened]
         with contextlib.suppress(FileProblem):  # a run does not fail for its note
             replace_file(_note(self._project, run.id), json.dumps(data).encode())
 
