@@ -611,3 +611,25 @@ def test_switches_of_adaptations_are_located(events: Any, flatten: bool) -> None
         found, wanted = both(given, **settings), both(typed, **settings)
         assert [e.time for e in found.events] == [e.time for e in wanted.events] != []
         assert found.events[0].time < 0.26
+
+
+@pytest.mark.parametrize(
+    ("coupling", "around", "said"),
+    [
+        (up.Jacobi(), (), 'coupling = "negotiated"'),
+        (up.Iterated(up.GaussSeidel()), (), 'coupling = "negotiated"'),
+        (up.Negotiated(), (), None),
+        (up.Negotiated(), ("gain 2 on h",), None),
+        (up.Negotiated(), ("rate 2",), "List it behind that"),
+    ],
+)
+def test_a_crossing_at_which_nobody_else_stops_is_told(coupling: Any, around: Any, said: str | None) -> None:
+    tank = up.adapted(up.Ode({"h": "1 - 0.1*h"}), "crossing 0.37 on h", *around)
+    trace = both(up.Scenario({"tank": tank}), pace=0.1, until=1.0, coupling=coupling)
+    met = bool(abs(trace.time + 10 * math.log(1 - 0.037)).min() < 2e-6)
+    notes = [note for note in trace.notes if "crosses" in note]
+    assert met is (said is None)
+    assert len(notes) == (said is not None)
+    if said is not None:
+        assert said in notes[0]
+        assert "tank" in notes[0]

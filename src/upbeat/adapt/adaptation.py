@@ -289,6 +289,8 @@ class Adaptation:
     locates: frozenset[str] = frozenset()
     """Inputs whose crossing of a level it looks for within a step: the notes of a run say if these are held
     there."""
+    stops: str = ""
+    """Where it ends steps for all ("where h crosses 0.37"): the notes of a run say if the others go on."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", dict(self.units))

@@ -573,7 +573,8 @@ def crossing(model: Model, on: tuple[str, ...], level: float = 0.0, tolerance: f
         Local("side", 0.0),
         When(sides, locate),
     )
-    return work.adaptation(control, name=f"crossing of {cells[0]}")
+    stops = f"where {cells[0]} crosses {level:g}"
+    return work.adaptation(control, name=f"crossing of {cells[0]}", stops=stops)
 
 
 def replay(model: Model) -> Model:

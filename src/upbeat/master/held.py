@@ -10,7 +10,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.core.time import Span
-from upbeat.master.couplings.coupling import Coupling
+from upbeat.master.couplings.coupling import Coupling, ends_early
 from upbeat.master.inputs.approximation import is_held
 from upbeat.master.paces.pace import Pace, nominal_step, retries
 from upbeat.master.program import Advance, Due, Program, Save, Slope
@@ -163,6 +163,33 @@ def unlocated(closed: Scenario) -> list[str]:
                     "behind that, so that it is located, or take shorter steps"
                 )
     return found
+
+
+def unshared_stops(coupling: Coupling, closed: Scenario) -> list[str]:
+    """Adaptations that end a step for all, where the others go on."""
+    found = []
+    for unit, model in closed.units.items():
+        for path, where, inside in _stops(bare(model), path_of(closed, unit)):
+            if inside:
+                cure = "It is inside an adaptation that is a program. List it behind that"
+            elif not ends_early(coupling):
+                cure = 'To end the step of all there, choose coupling = "negotiated"'
+            else:
+                continue
+            found.append(f"{path} ends its step {where}, and the others go on to the end of theirs. {cure}")
+    return found
+
+
+def _stops(model: Any, path: str, *, inside: bool = False) -> Iterator[tuple[str, str, bool]]:
+    """What ends a step for all in an adapted unit: its path, where, and whether it is inside another one."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is None and not inside:
+        return
+    if adaptation is not None and adaptation.stops:
+        yield path, adaptation.stops, inside
+    scenario = getattr(model, "scenario", None)
+    for name, inner in scenario.units.items() if isinstance(scenario, Scenario) else ():
+        yield from _stops(bare(inner), f"{path}.{name}", inside=True)
 
 
 def _switches(model: Any, path: str) -> Iterator[str]:
