@@ -877,6 +877,11 @@ class _Reduction:
                 except MeasureError as error:
                     self.bad(port.at, f"'{port.name}': {error}")
             self.initial(port)
+        if not outputs:
+            what = f"'{it.name}' shows nothing: the units inside have no outputs"
+            self.bad(
+                it.at, what, "Give it one: output ports y, and out rules { true -> { } --> { y := …; }; }"
+            )
         complete = {"inputs": inputs, "outputs": outputs}
         for kind, found in complete.items():
             owned = tuple(self._owned(port, kind) for port in found)
