@@ -986,6 +986,10 @@ class _Check:
                 f"Write SaveState('{unit}') at the start of the control, outside of every When and Loop"
             )
         every = list(statements(control))
+        for unit in sorted(self._it.units.keys() - {one.unit for one in every if isinstance(one, Step)}):
+            self._found.append(
+                f"control: nothing steps '{unit}', which stays at the start: write Step('{unit}')"
+            )
         for place, one in enumerate(every):
             if not isinstance(one, Loop) or one.exhausted == "fail":
                 continue

@@ -1910,7 +1910,7 @@ class _Check:
         except MeasureError as error:
             self.of.bad(
                 at,
-                f"'{target.text}' is in {to}, and '{source.text}' in {unit}: {error}",
+                f"'{target.text}' is in {to}, and '{self.said(source)}' in {unit}: {error}",
                 "Correct the unit, or compute the value.",
             )
             return
@@ -1918,7 +1918,7 @@ class _Check:
             meant = _scaled(Unary("-", source) if negative else source, how)
             self.of.bad(
                 at,
-                f"'{target.text}' is in {to}, and '{source.text}' in {unit}",
+                f"'{target.text}' is in {to}, and '{self.said(source)}' in {unit}",
                 f"Write {self.said(target)} := {self.said(meant)};",
             )
 
@@ -2060,6 +2060,16 @@ class Progress:
                     saved.add(unit)
                 case Do(call=Call(name="rollback", args=(Ref(name=unit), *_))) if unit not in saved:
                     self.wrong.append((one.call.at, *not_saved(unit)))
+        calls = [one for one in expressions(tuple(statements(it.control or ()))) if isinstance(one, Call)]
+        stepped = {
+            one.args[0].name for one in calls if one.name == "do_step" and isinstance(one.args[0], Ref)
+        }
+        for inner in it.inner if it.control is not None else ():
+            if inner.name not in stepped:
+                what = f"nothing steps '{inner.name}', which stays at the start"
+                self.wrong.append(
+                    (inner.at, what, f"Write do_step({inner.name}, t, H); in the control rules.")
+                )
         end = self._block(it.control or (), _Known({unit.name: _NONE for unit in it.inner}))
         if end is not None and it.control:
             self._ends((1.0, 1.0), it.control[-1].at, end, "at the end of the control rules")
