@@ -620,7 +620,9 @@ def test_switches_of_adaptations_are_located(events: Any, flatten: bool) -> None
         (up.Iterated(up.GaussSeidel()), (), 'coupling = "negotiated"'),
         (up.Negotiated(), (), None),
         (up.Negotiated(), ("gain 2 on h",), None),
-        (up.Negotiated(), ("rate 2",), "List it behind that"),
+        (up.Jacobi(), ("rate 2",), 'coupling = "negotiated"'),
+        (up.Negotiated(), ("gain 1 on h", "rate 2"), None),
+        (up.Negotiated(), ("average on h",), "List it behind average of h"),
     ],
 )
 def test_a_crossing_at_which_nobody_else_stops_is_told(coupling: Any, around: Any, said: str | None) -> None:
@@ -633,3 +635,29 @@ def test_a_crossing_at_which_nobody_else_stops_is_told(coupling: Any, around: An
     if said is not None:
         assert said in notes[0]
         assert "tank" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("around", "stops"),
+    [
+        (("gain 1 on x", "step_delay"), True),
+        (("low_pass 0.1 on v", "rate 3", "step_delay"), True),
+        (("lazy on u with longest = 0.1",), True),
+        (("crossing -1 on x",), True),
+        (("average on v",), False),
+        (("restart on u with jump = 9",), False),
+    ],
+)
+def test_what_stops_at_an_event_inside_stops_all(around: Any, stops: bool) -> None:
+    """A ball meets the floor at a third of a second."""
+    hit = {"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-v"}}}
+    states, start = {"x": "v", "v": "u"}, {"x": 1.0, "v": -3.0}
+    ball = up.Ode(states, start=start, inputs={"u": 0.0}, outputs=["x", "v"], events=hit)
+    units = {"b": up.adapted(ball, *around), "z": up.Function(outputs={"y": "0"})}
+    trace = both(up.Scenario(units, {"b.u": "z.y"}), pace=0.25, until=0.75, coupling=up.Negotiated())
+    assert bool(abs(trace.time - 1 / 3).min() < 1e-6) is stops
+    assert trace["b.x"][-1] == pytest.approx(3 * (0.75 - 1 / 3), abs=1e-6)
+    notes = [note for note in trace.notes if "events of its own" in note]
+    assert [note.partition(" and ")[0] for note in notes] == (
+        [] if stops else ["b.unit may end its step at events of its own,"]
+    )

@@ -16,7 +16,7 @@ from typing import Any
 from upbeat.adapt.adaptation import Adaptation
 from upbeat.adapt.library import INSIDE, SIGNALS, Asked, Given, Kinds, Wired, read
 from upbeat.adapt.running import RUNNING, Program
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
 from upbeat.core.names import resolve, split
 from upbeat.core.ports import Value
@@ -24,8 +24,9 @@ from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.nesting.model import adapted as program_of
-from upbeat.master.couplings.coupling import GaussSeidel
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel
 from upbeat.master.couplings.iterated import Iterated
+from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
@@ -201,10 +202,8 @@ def _wired(
             raise ModelError(text if repr(one.text) in text else f"{one.text!r}: {text}") from None
     given = (*before, *(given for given, _ in asked))
     paths = tuple(work.approximations.items())
-    reactive = any(port.reactive for port in work.units[INSIDE].ports)
-    master = Master(EventDriven(), GaussSeidel() if reactive else None, ports=dict(paths))
     return Adapted(
-        work.scenario(), master, model=model, adaptations=given, approximations=paths,
+        work.scenario(), _master(work), model=model, adaptations=given, approximations=paths,
         chosen=tuple(values.items()), derived=work.derived,
     )  # fmt: skip
 
@@ -244,7 +243,17 @@ def _renamed(model: Model, names: Mapping[str, str]) -> Model:
     work = Wired(model)
     for old, new in names.items():
         work.rename(old, new)
-    return Adapted(work.scenario(), Master(EventDriven()), model=model)
+    return Adapted(work.scenario(), _master(work), model=model)
+
+
+def _master(work: Wired) -> Master:
+    """For blocks around a unit that are a program of their own, inside another adaptation: they stop where
+    the unit does."""
+    inside = work.units[INSIDE]
+    coupling: Coupling | None = Negotiated() if Ability.EARLY_RETURN in inside.abilities else None
+    if any(port.reactive for port in inside.ports):
+        coupling = GaussSeidel()
+    return Master(EventDriven(), coupling, ports=dict(work.approximations))
 
 
 def names_in(part: object) -> Iterator[str]:
