@@ -661,3 +661,22 @@ def test_what_stops_at_an_event_inside_stops_all(around: Any, stops: bool) -> No
     assert [note.partition(" and ")[0] for note in notes] == (
         [] if stops else ["b.unit may end its step at events of its own,"]
     )
+
+
+@pytest.mark.parametrize("formula", ["gain 1 on x", "u = 0.5*w", "unit rad on x", "x = (x - 1) + 1"])
+def test_formulas_inside_a_program_leave_the_line_of_inputs(formula: str) -> None:
+    """A lag in ten steps: its input runs along lines, with and without a formula before the unit's port."""
+    lag = up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"])
+    wave = up.Function(outputs={"y": "sin(3*time)"})
+
+    def shown(*adaptations: str) -> Any:
+        model = up.adapted(lag, *adaptations)
+        end, source = ("m.w", "2*s.y") if any("w" in one for one in adaptations) else ("m.u", "s.y")
+        scenario = up.Scenario({"s": wave, "m": model}, {end: source})
+        return both(scenario, pace=0.1, until=2.0, coupling=up.GaussSeidel())
+
+    np.testing.assert_allclose(shown(formula, "rate 10")["m.x"], shown("rate 10")["m.x"], rtol=0, atol=1e-14)
+    stack = up.Scenario({"s": wave, "m": up.adapted(lag, formula, "rate 10")})
+    (note, inside) = up.experiment(stack, pace=0.1, until=2.0).plan.nested
+    assert "program inside" in str(note)
+    assert "part of the adaptation around it" in str(inside)

@@ -13,13 +13,14 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from upbeat.adapt.adaptation import Adaptation
+from upbeat.adapt.adaptation import Adaptation, Assign, Rule, Stored
 from upbeat.adapt.library import INSIDE, SIGNALS, Asked, Given, Kinds, Wired, read
 from upbeat.adapt.running import RUNNING, Program
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
-from upbeat.core.names import resolve, split
-from upbeat.core.ports import Value
+from upbeat.core.expr import Expr, Name
+from upbeat.core.names import cell_names, resolve, split
+from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
@@ -206,6 +207,53 @@ def _wired(
         work.scenario(), _master(work), model=model, adaptations=given, approximations=paths,
         chosen=tuple(values.items()), derived=work.derived,
     )  # fmt: skip
+
+
+def formulas_of(model: Adapted) -> Nested | None:
+    """The same as a program, if only formulas are between a unit and its ports: then it is part of a program
+    around it, and the unit follows its inputs as it would without them. None if there is more."""
+    scenario = model.scenario
+    if scenario.units.keys() != {INSIDE} or model.approximations:
+        return None
+    inside = scenario.units[INSIDE]
+    outer = (*scenario.inputs, *(output.port for output in scenario.outputs))
+    inner = tuple(port for port in inside.ports if port.causality is not Causality.PARAMETER)
+    odd = (port.event or port.kind is Kind.STRING or port.reactive is not None for port in (*outer, *inner))
+    if Ability.NEXT_EVENT in inside.abilities or any(odd):
+        return None
+    found: dict[str, tuple[Port, Expr]] = {}  # of every cell
+    sizes = {port.name: port for port in inner}
+    for connection in scenario.connections:
+        port = sizes[connection.port]
+        ends = cell_names(f"{INSIDE}.{port.name}", port.size)
+        found |= {end: (port, cell) for end, cell in zip(ends, connection.cells, strict=True)}
+    stored_in = {end: f"taken_{n}" for n, end in enumerate(found)}
+    shown = {
+        end: (output.port, cell)
+        for output in scenario.outputs
+        for end, cell in zip(cell_names(output.port.name, output.port.size), output.cells, strict=True)
+    }
+    stored_out = {end: f"shown_{n}" for n, end in enumerate(shown)}
+    first, second = (
+        Rule(
+            tuple(Assign(to[end], cell) for end, (_, cell) in ends.items()),
+            tuple(Assign(end, Name(to[end])) for end in ends),
+        )
+        for ends, to in ((found, stored_in), (shown, stored_out))
+    )
+    try:
+        made = Adaptation(
+            {INSIDE: inside},
+            tuple(replace(port, derivative=None, unit=None) for port in outer),
+            in_rules=(first,) if found else (),
+            out_rules=(second,),
+            inputs=tuple(Stored(stored_in[end], 0.0, port.kind) for end, (port, _) in found.items()),
+            outputs=tuple(Stored(stored_out[end], 0.0, port.kind) for end, (port, _) in shown.items()),
+            name="formulas",
+        )
+    except ModelError:  # a name that means something else there, or what connections alone can do
+        return None
+    return program_of(made) if made.mapping is not None else None
 
 
 def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: bool) -> Model:
