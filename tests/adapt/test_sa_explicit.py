@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from upbeat.adapt.sa.explicit import Progress, explicit, layers
+from upbeat.adapt.sa.declarative import layers
+from upbeat.adapt.sa.explicit import explicit
 from upbeat.adapt.sa.loading import Library, all_of, checked
 from upbeat.adapt.sa.parsing import parse
+from upbeat.adapt.sa.progress import Progress
 from upbeat.adapt.sa.showing import text_of
 from upbeat.cli.main import main
 from upbeat.core.errors import ScenarioError

@@ -12,17 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
-from upbeat.adapt.sa.explicit import (
-    Progress,
-    constant,
-    convert,
-    fixed_parameters,
-    not_saved,
-    port_of,
-    unit_text,
-)
 from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of, elsewhere
 from upbeat.adapt.sa.parsing import bad
+from upbeat.adapt.sa.ports import convert, port_of, unit_text
+from upbeat.adapt.sa.progress import Progress, not_saved
 from upbeat.adapt.sa.tree import (
     Adapted,
     Assign,
@@ -50,6 +43,7 @@ from upbeat.adapt.sa.tree import (
     mapped,
     statements,
 )
+from upbeat.adapt.sa.values import constant, fixed_parameters
 from upbeat.core import expr as trees
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problem, ScenarioError, suggest

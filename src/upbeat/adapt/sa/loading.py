@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from upbeat.adapt.sa.explicit import Explicit, explicit, layers, unit_text
+from upbeat.adapt.sa.declarative import layers
+from upbeat.adapt.sa.explicit import Explicit, explicit
 from upbeat.adapt.sa.parsing import bad, parse, read
+from upbeat.adapt.sa.ports import unit_text
 from upbeat.adapt.sa.tree import Adapted, File, Inner, Literal, Port, Ref, Wire
 from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
 from upbeat.core.measure import MeasureError, conversion
