@@ -336,6 +336,8 @@ def test_what_is_wrong_is_said() -> None:
             )
     with pytest.raises(up.ModelError, match="loop has 1 to"):
         passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Loop(0, (Step("w"),)),))
+    with pytest.raises(up.ModelError, match="nothing steps 'w', which stays at the start"):
+        passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Return("H"),))
     with pytest.raises(up.ModelError, match="no inner unit 'v'"):
         passing({"w": lag()}, {"u": "w.u"}, {"y": "w.x"}, control=(Step("v"),))
     with pytest.raises(up.ModelError, match="'h' is known in MapIn and MapOut only"):

@@ -611,3 +611,72 @@ def test_switches_of_adaptations_are_located(events: Any, flatten: bool) -> None
         found, wanted = both(given, **settings), both(typed, **settings)
         assert [e.time for e in found.events] == [e.time for e in wanted.events] != []
         assert found.events[0].time < 0.26
+
+
+@pytest.mark.parametrize(
+    ("coupling", "around", "said"),
+    [
+        (up.Jacobi(), (), 'coupling = "negotiated"'),
+        (up.Iterated(up.GaussSeidel()), (), 'coupling = "negotiated"'),
+        (up.Negotiated(), (), None),
+        (up.Negotiated(), ("gain 2 on h",), None),
+        (up.Jacobi(), ("rate 2",), 'coupling = "negotiated"'),
+        (up.Negotiated(), ("gain 1 on h", "rate 2"), None),
+        (up.Negotiated(), ("average on h",), "List it behind average of h"),
+    ],
+)
+def test_a_crossing_at_which_nobody_else_stops_is_told(coupling: Any, around: Any, said: str | None) -> None:
+    tank = up.adapted(up.Ode({"h": "1 - 0.1*h"}), "crossing 0.37 on h", *around)
+    trace = both(up.Scenario({"tank": tank}), pace=0.1, until=1.0, coupling=coupling)
+    met = bool(abs(trace.time + 10 * math.log(1 - 0.037)).min() < 2e-6)
+    notes = [note for note in trace.notes if "crosses" in note]
+    assert met is (said is None)
+    assert len(notes) == (said is not None)
+    if said is not None:
+        assert said in notes[0]
+        assert "tank" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("around", "stops"),
+    [
+        (("gain 1 on x", "step_delay"), True),
+        (("low_pass 0.1 on v", "rate 3", "step_delay"), True),
+        (("lazy on u with longest = 0.1",), True),
+        (("crossing -1 on x",), True),
+        (("average on v",), False),
+        (("restart on u with jump = 9",), False),
+    ],
+)
+def test_what_stops_at_an_event_inside_stops_all(around: Any, stops: bool) -> None:
+    """A ball meets the floor at a third of a second."""
+    hit = {"hit": {"when": "x <= 0 and v < 0", "then": {"v": "-v"}}}
+    states, start = {"x": "v", "v": "u"}, {"x": 1.0, "v": -3.0}
+    ball = up.Ode(states, start=start, inputs={"u": 0.0}, outputs=["x", "v"], events=hit)
+    units = {"b": up.adapted(ball, *around), "z": up.Function(outputs={"y": "0"})}
+    trace = both(up.Scenario(units, {"b.u": "z.y"}), pace=0.25, until=0.75, coupling=up.Negotiated())
+    assert bool(abs(trace.time - 1 / 3).min() < 1e-6) is stops
+    assert trace["b.x"][-1] == pytest.approx(3 * (0.75 - 1 / 3), abs=1e-6)
+    notes = [note for note in trace.notes if "events of its own" in note]
+    assert [note.partition(" and ")[0] for note in notes] == (
+        [] if stops else ["b.unit may end its step at events of its own,"]
+    )
+
+
+@pytest.mark.parametrize("formula", ["gain 1 on x", "u = 0.5*w", "unit rad on x", "x = (x - 1) + 1"])
+def test_formulas_inside_a_program_leave_the_line_of_inputs(formula: str) -> None:
+    """A lag in ten steps: its input runs along lines, with and without a formula before the unit's port."""
+    lag = up.Ode({"x": "u - x"}, inputs=["u"], outputs=["x"])
+    wave = up.Function(outputs={"y": "sin(3*time)"})
+
+    def shown(*adaptations: str) -> Any:
+        model = up.adapted(lag, *adaptations)
+        end, source = ("m.w", "2*s.y") if any("w" in one for one in adaptations) else ("m.u", "s.y")
+        scenario = up.Scenario({"s": wave, "m": model}, {end: source})
+        return both(scenario, pace=0.1, until=2.0, coupling=up.GaussSeidel())
+
+    np.testing.assert_allclose(shown(formula, "rate 10")["m.x"], shown("rate 10")["m.x"], rtol=0, atol=1e-14)
+    stack = up.Scenario({"s": wave, "m": up.adapted(lag, formula, "rate 10")})
+    (note, inside) = up.experiment(stack, pace=0.1, until=2.0).plan.nested
+    assert "program inside" in str(note)
+    assert "part of the adaptation around it" in str(inside)

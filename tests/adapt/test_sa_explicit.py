@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from upbeat.adapt.sa.explicit import Progress, explicit, layers
+from upbeat.adapt.sa.declarative import layers
+from upbeat.adapt.sa.explicit import explicit
 from upbeat.adapt.sa.loading import Library, all_of, checked
 from upbeat.adapt.sa.parsing import parse
+from upbeat.adapt.sa.progress import Progress
 from upbeat.adapt.sa.showing import text_of
 from upbeat.cli.main import main
 from upbeat.core.errors import ScenarioError
@@ -158,13 +160,16 @@ def test_layers_are_solved_inside_and_timed_outside() -> None:
     assert [port.name for port in third.explicit.outputs] == ["z"]  # type: ignore[attr-defined]
 
 
+STEPS = "do_step(a, t, H); do_step(b, t, H);"
+
+
 def test_the_time_since_the_last_execution() -> None:
-    text = made(f"semantic adaptation S s {PAIR} control {{ var late := e; return H; }}")
+    text = made(f"semantic adaptation S s {PAIR} control {{ var late := e; {STEPS} return H; }}")
     assert "var late := t - max(last_execution_time(a), last_execution_time(b));" in text
 
 
 def test_the_smallest_of_several() -> None:
-    text = made(f"semantic adaptation S s {PAIR} control {{ return min(H, 3, max(1, H, 2)); }}")
+    text = made(f"semantic adaptation S s {PAIR} control {{ {STEPS} return min(H, 3, max(1, H, 2)); }}")
     assert "return min(min(H, 3), max(max(1, H), 2));" in text
 
 
@@ -254,6 +259,13 @@ RULE = (
         (f"{ONE}param Q := -2;\nin rules {{\n quantize x every Q; }}", 6, "'Q' is -2", "every 0.1"),
         (f"{ONE}periodic at -1 every 0.5", 4, "the first time is 0 or more", "at 0 every 0.5"),
         (f"{ONE}control {{\n do_step(a, t, H/(2 - 2)); }}", 5, "division by 0", ""),
+        (f"{ONE}control {{\n return H; }}", 2, "nothing steps 'a'", "do_step(a, t, H);"),
+        (
+            f"{ONE}output ports q (s)\nout rules {{\n true -> {{ }} --> {{ s.q := a.y; }}; }}",
+            6,
+            "'a.y' in ",
+            "",
+        ),
         (f"{ONE}control {{\n do_step(a, t, H); return -H; }}", 5, "'-H' is 0 or less", "return H;"),
         (f"{ONE}control {{\n do_step(a, t, H); return 0; }}", 5, "'0' is 0 or less", "return H;"),
         (f"{ONE}control {{\n do_step(a, t, H); return 2*H; }}", 5, "'2 * H' is more than H", "return H;"),

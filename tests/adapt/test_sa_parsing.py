@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from upbeat.adapt.sa.explicit import BUILT_IN
+from upbeat.adapt.sa.language import BUILT_IN
 from upbeat.adapt.sa.parsing import GRAMMAR, parse
 from upbeat.adapt.sa.tree import (
     Adapted,

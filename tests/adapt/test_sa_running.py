@@ -296,6 +296,61 @@ def test_parameters_and_names_of_the_fmu(read: Any) -> None:
         model.with_values({"N": 7})
 
 
+PAIR = up.Ode(
+    {"x": ["u[0] - x[0]", "2*u[1] - x[1]"]}, inputs={"u": {"size": 2}}, outputs=["x"], solver=up.RK4(20)
+)
+
+
+@pytest.mark.parametrize(
+    ("declared", "first", "second"),
+    [
+        ("", "u_0", "u_1"),
+        (' with input ports one "u[0]", u_1 with output ports x_0, x_1', "one", "u_1"),
+    ],
+)
+def test_arrays_are_given_cell_by_cell(read: Any, declared: str, first: str, second: str) -> None:
+    """The cells of one unit go crosswise to those of another one; closed forms of lags in a row."""
+    text = f"""semantic adaptation reactive moore S s
+        for inner fmu A a{declared}
+        for inner fmu B b
+        with a.x_0 -> b.v_1
+        with a.x_1 -> b.v_0
+        in rules {{ true -> {{ }} --> {{ a.{first} := 1; }}; }}
+        input ports w -> a.{second}
+        output ports x_0, x_1, y_0, y_1"""
+    swap = up.Function(inputs={"v": {"size": 2}}, outputs={"y": ["v[0]", "10*v[1]"]})
+    model = read(text, a=PAIR, b=swap)
+    trace = ran(up.Scenario({"r": up.Function(outputs={"z": "3"}), "s": model}, {"s.w": "r.z"}))
+    grown = 1 - np.exp(-trace["time"])
+    for name, value in (("x_0", grown), ("x_1", 6 * grown), ("y_0", 6 * grown), ("y_1", 10 * grown)):
+        np.testing.assert_allclose(trace[f"s.{name}"], value, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"{HEAD}for inner fmu A a\n with input ports u", r"line 3, column 19: 'a\.u' is an array of 2"),
+        (
+            f"{HEAD}for inner fmu A a\nfor inner fmu B b\nwith b.z -> a.u_0",
+            r"connected as a whole, and a\.u\[1\]",
+        ),
+        (f"{HEAD}for inner fmu A a\nfor inner fmu B b\n with output ports name", r"'b\.name' is a string"),
+        (f"{HEAD}for inner fmu A a\n with output ports x_7", "Did you mean 'x_"),
+    ],
+)
+def test_what_ports_are_not_is_said(read: Any, text: str, what: str) -> None:
+    ports = (up.Port("z", up.Causality.OUTPUT), up.Port("name", up.Causality.OUTPUT, up.Kind.STRING))
+    other = up.PythonUnit(_Plain, ports=ports)
+    with pytest.raises(up.ScenarioError, match=what):
+        read(text, a=PAIR, **({"b": other} if "B b" in text else {}))
+
+
+def test_texts_that_nobody_reads_are_left_out(read: Any) -> None:
+    ports = (up.Port("z", up.Causality.OUTPUT), up.Port("name", up.Causality.OUTPUT, up.Kind.STRING))
+    model = read(f"{HEAD}for inner fmu B b", b=up.PythonUnit(_Plain, ports=ports))
+    assert [port.name for port in model.ports if port.causality is up.Causality.OUTPUT] == ["z"]
+
+
 class _Plain:
     """A unit that cannot be set back."""
 

@@ -38,13 +38,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import ModelError, suggest
 from upbeat.core.expr import Expr, Name, Number, Op, apply, fits, names, parse, substitute
 from upbeat.core.measure import MeasureError, conversion
-from upbeat.core.names import objection_to, split
+from upbeat.core.names import cell_names, objection_to, split
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.core.records import dataclass
 from upbeat.scenario.scenario import Scenario
@@ -289,6 +289,8 @@ class Adaptation:
     locates: frozenset[str] = frozenset()
     """Inputs whose crossing of a level it looks for within a step: the notes of a run say if these are held
     there."""
+    stops: str = ""
+    """Where it ends steps for all ("where h crosses 0.37"): the notes of a run say if the others go on."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "units", dict(self.units))
@@ -336,7 +338,13 @@ class Adaptation:
     @cached_property
     def inside(self) -> Scenario:
         """The inner units and their connections, with units of measure converted."""
-        return Scenario(self.units, dict(self.connections), name=self.name)
+        links: dict[str, Any] = dict(self.connections)
+        for unit, model in self.units.items():
+            for port in model.ports:
+                cells = [f"{unit}.{cell}" for cell in cell_names(port.name, port.size)]
+                if port.size is not None and cells[0] in links:
+                    links[f"{unit}.{port.name}"] = [links.pop(cell) for cell in cells]
+        return Scenario(self.units, links, name=self.name)
 
     def inputs_of(self, unit: str) -> tuple[Port, ...]:
         """The inputs of an inner unit."""
@@ -816,6 +824,16 @@ class _Check:
             if end not in inputs:
                 self._unknown(end, inputs, "a connection", "inputs of inner units")
             self._expr(value, outputs, f"the connection of {end}")
+        for unit, model in it.units.items():
+            for port in model.ports if it.connections else ():
+                cells = _called(f"{unit}.{port.name}", port)
+                given = [cell for cell in cells if cell in it.connections]
+                if given and len(given) < len(cells):
+                    missing = ", ".join(cell for cell in cells if cell not in given)
+                    self._found.append(
+                        f"{unit}.{port.name} is an array, which is connected as a whole, and {missing} is "
+                        "not: connect that, too, or give all of its cells values in rules"
+                    )
 
     def _measures(self) -> None:
         """What goes from one port to another as it is, through storage perhaps, must be in one unit."""
@@ -968,6 +986,10 @@ class _Check:
                 f"Write SaveState('{unit}') at the start of the control, outside of every When and Loop"
             )
         every = list(statements(control))
+        for unit in sorted(self._it.units.keys() - {one.unit for one in every if isinstance(one, Step)}):
+            self._found.append(
+                f"control: nothing steps '{unit}', which stays at the start: write Step('{unit}')"
+            )
         for place, one in enumerate(every):
             if not isinstance(one, Loop) or one.exhausted == "fail":
                 continue

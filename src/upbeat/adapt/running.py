@@ -167,7 +167,7 @@ class Program:
     """Whether numbers in it follow from values of the unit, and so are others with other values."""
 
 
-_OWN = re.compile(r"[iobmalckprsn]\d*|fa|fb|fc|last|size|called|side")
+_OWN = re.compile(r"[iobmalckprsn]\d*|fa|fb|fc|last|size|called|side|made")
 """The names of storage and local variables here."""
 
 
@@ -187,11 +187,17 @@ def _positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def _substeps(times: int) -> tuple[Statement, ...]:
-    """The unit makes so many equal steps."""
+def _substeps(times: int, stopped: tuple[Statement, ...] | None = None) -> tuple[Statement, ...]:
+    """The unit makes so many equal steps. If it may stop early, the step ends there: `stopped` is done then,
+    with the time since the start of the step in `made`."""
     part = apply(Op.DIV, Name("H"), Number(float(times)))
     start = apply(Op.ADD, Name("t"), apply(Op.MUL, Name("n"), part))
-    return (Loop(times, (Step(INSIDE, start, part),), index="n"),)
+    if stopped is None:
+        return (Loop(times, (Step(INSIDE, start, part),), index="n"),)
+    early = apply(Op.LT, Name("made"), part * (1.0 - 1e-9))
+    end: tuple[Statement, ...] = (Assign("made", f"made + n*H/{times}"), *stopped, Return("made"))
+    body = (Step(INSIDE, start, part, "made"), When(early, end))
+    return (Local("made", 0.0), Loop(times, body, index="n"))
 
 
 FINE = 1597
@@ -300,8 +306,10 @@ def rate(model: Model, times: int, inputs: str = "linear") -> Program:
 
     after = tuple(Assign(old, work.into[cell]) for cell, old in before.items())
     first = tuple(Assign(old, _name(work.outer(cell))) for cell, old in before.items())
+    reached = tuple(Assign(b, f"{b} + ({work.into[cell]} - {b})*made/H") for cell, b in before.items())
+    stopped = reached if Ability.EARLY_RETURN in model.abilities else None
     return work.adaptation(
-        (*_substeps(count), *after), name=f"rate {count}", given=given, init=first,
+        (*_substeps(count, stopped), *after), name=f"rate {count}", given=given, init=first,
         controls=work.stored(moving, "b"),
     )  # fmt: skip
 
@@ -449,7 +457,10 @@ def lazy(
     again = any_of([*moved, apply(Op.LT, Name("called"), Number(0.5))])
     catch_up = Step(INSIDE, reached, apply(Op.MAX, apply(Op.SUB, Name("t"), reached), Number(0.0)))
     told = tuple(Assign(taken[cell], _name(stored)) for cell, stored in work.into.items())
-    control = (When(again, (catch_up, *told, Assign("called", 1.0), Step(INSIDE))),)
+    call: tuple[Statement, ...] = (Step(INSIDE),)
+    if Ability.EARLY_RETURN in model.abilities:  # at an event of its own, where the step ends for all
+        call = (Local("made", 0.0), Step(INSIDE, to="made"), Return("made"))
+    control = (When(again, (catch_up, *told, Assign("called", 1.0), *call)),)
 
     def given(cell: str) -> Assign:
         return Assign(f"{INSIDE}.{cell}", _name(taken[cell]))
@@ -497,6 +508,7 @@ def restart(model: Model, on: tuple[str, ...], jump: float) -> Program:
         change = f"({work.into[cell]} - {before[cell]})"
         control.append(Assign(rates[cell], f"0 if last <= 0 or abs{change} > {limit!r} else {change}/last"))
         control.append(Assign(before[cell], work.into[cell]))
+    # Not early: inputs that stand still from there on, as held ones do, would end their lines.
     control += [Step(INSIDE), Assign("size", "H")]
 
     def given(cell: str) -> Assign | None:
@@ -561,19 +573,22 @@ def crossing(model: Model, on: tuple[str, ...], level: float = 0.0, tolerance: f
         Step(INSIDE, by="b"),  # the end that is behind the crossing
         Return("b"),
     )
+    early = Ability.EARLY_RETURN in model.abilities  # at an event of its own, before the crossing perhaps
     control: tuple[Statement, ...] = (
         SaveState(INSIDE),
         Local("a", 0.0),
         Local("fa", value),
-        Step(INSIDE),
         Local("b", "H"),
+        Step(INSIDE, to="b" if early else None),
         Local("fb", value),
         Local("c", 0.0),
         Local("fc", 0.0),
         Local("side", 0.0),
         When(sides, locate),
+        *((Return("b"),) if early else ()),
     )
-    return work.adaptation(control, name=f"crossing of {cells[0]}")
+    stops = f"where {cells[0]} crosses {level:g}"
+    return work.adaptation(control, name=f"crossing of {cells[0]}", stops=stops)
 
 
 def replay(model: Model) -> Model:

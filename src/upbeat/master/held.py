@@ -10,7 +10,7 @@ from upbeat.core.errors import MasterError
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.core.time import Span
-from upbeat.master.couplings.coupling import Coupling
+from upbeat.master.couplings.coupling import Coupling, ends_early
 from upbeat.master.inputs.approximation import is_held
 from upbeat.master.paces.pace import Pace, nominal_step, retries
 from upbeat.master.program import Advance, Due, Program, Save, Slope
@@ -163,6 +163,58 @@ def unlocated(closed: Scenario) -> list[str]:
                     "behind that, so that it is located, or take shorter steps"
                 )
     return found
+
+
+def unshared_stops(coupling: Coupling, closed: Scenario) -> list[str]:
+    """Adaptations whose steps should end somewhere for all, where the others go on; or those around units
+    that stop, which go on themselves."""
+    found = []
+    for unit, model in closed.units.items():
+        path, stops = path_of(closed, unit), dict(_stops(bare(model), path_of(closed, unit)))
+        if not ends_early(coupling):
+            found += [
+                f"{inner} ends its step {where}, and the others go on to the end of theirs. To end the step "
+                'of all there, choose coupling = "negotiated"'
+                for inner, where in stops.items()
+            ]
+            continue
+        for inner, where, around in _passed_over(bare(model), path):
+            cure = f". List it behind {around}" if where else ""
+            found.append(
+                f"{inner} may end its step {where or 'at events of its own'}, and {around} around it goes on "
+                f"to the end of the step, as the others do{cure}"
+            )
+    return found
+
+
+def _stops(model: Any, path: str) -> Iterator[tuple[str, str]]:
+    """What ends a step for all in an adapted unit, and where."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is not None and adaptation.stops:
+        yield path, adaptation.stops
+    for name, inner in _inside(model):
+        yield from _stops(inner, f"{path}.{name}")
+
+
+def _passed_over(model: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """Units that may stop early inside an adaptation that does not, with where they do, and what that is
+    called."""
+    adaptation = getattr(model, "adaptation", None)
+    if adaptation is None:
+        return
+    for name, inner in adaptation.units.items():
+        if Ability.EARLY_RETURN in inner.abilities and not adaptation.shortens:
+            where = dict(_stops(bare(inner), "")).values()
+            yield f"{path}.{name}", next(iter(where), ""), adaptation.name
+        yield from _passed_over(bare(inner), f"{path}.{name}")
+
+
+def _inside(model: Any) -> Iterator[tuple[str, Any]]:
+    """The units inside an adapted one."""
+    inside = getattr(model, "scenario", None)
+    adapted = getattr(model, "adaptation", None) is not None or hasattr(model, "adaptations")
+    if adapted and isinstance(inside, Scenario):
+        yield from ((name, bare(inner)) for name, inner in inside.units.items())
 
 
 def _switches(model: Any, path: str) -> Iterator[str]:

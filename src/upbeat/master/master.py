@@ -25,6 +25,7 @@ from upbeat.master.held import (
     lost_between,
     too_quick,
     unlocated,
+    unshared_stops,
     without_rate,
 )
 from upbeat.master.inputs.approximation import Approximation, Hold
@@ -272,7 +273,7 @@ class Master:
         parts = settled.pace, settled.coupled, closed
         seen = [*lost_between(*parts), *too_quick(*parts)]
         if not closed.only_equations:
-            seen += (*unlocated(closed), *without_rate(*parts))
+            seen += (*unlocated(closed), *unshared_stops(settled.coupled, closed), *without_rate(*parts))
         return (*seen, *(jumping(closed) if closed.eventful else ()))
 
     def arranged(self, scenario: Scenario) -> Scenario:

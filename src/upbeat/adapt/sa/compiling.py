@@ -12,17 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upbeat.adapt import adaptation as core
-from upbeat.adapt.sa.explicit import (
-    Progress,
-    constant,
-    convert,
-    fixed_parameters,
-    not_saved,
-    port_of,
-    unit_text,
-)
 from upbeat.adapt.sa.loading import Layer, Library, Ports, all_of, elsewhere
 from upbeat.adapt.sa.parsing import bad
+from upbeat.adapt.sa.ports import convert, port_of, unit_text
+from upbeat.adapt.sa.progress import Progress, not_saved
 from upbeat.adapt.sa.tree import (
     Adapted,
     Assign,
@@ -50,10 +43,12 @@ from upbeat.adapt.sa.tree import (
     mapped,
     statements,
 )
+from upbeat.adapt.sa.values import constant, fixed_parameters
 from upbeat.core import expr as trees
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, Problem, ScenarioError, suggest
 from upbeat.core.expr import Op
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind
 from upbeat.core.ports import Port as Outer
 
@@ -78,15 +73,38 @@ _TIMES = ("t", "H", "h", "dt")
 
 
 def ports_of(model: Model) -> Ports:
-    """The ports of a model, as a text would declare them."""
+    """The ports of a model, as a text would declare them; ``v[0]`` of an array is ``v_0``."""
     found: dict[Causality, list[Port]] = {Causality.INPUT: [], Causality.OUTPUT: []}
+    others: dict[str, str] = {}
+    taken = {port.name for port in model.ports}
     for port in model.ports:
-        if port.causality in found and not port.event and port.size is None:
-            value = port.initial[0]
-            start = Literal(value if isinstance(value, (bool, str)) else float(value))
+        if port.causality not in found:
+            continue
+        if port.event:
+            others[port.name] = "an event, and an adaptation deals with signals"
+            continue
+        if port.kind is Kind.STRING:
+            others[port.name] = "a string, and an adaptation deals with numbers"
+            continue
+        if port.size is not None:
+            cells = ", ".join(f'{port.name}{i} "{port.name}[{i}]"' for i in range(min(port.size, 2)))
+            more = ", …" if port.size > 2 else ""
+            others[port.name] = f"an array of {port.size}: name its cells, {cells}{more}"
+        for cell, value in zip(cell_names(port.name, port.size), port.initial, strict=True):
+            name, alias = cell, ""
+            if port.size is not None:
+                name, alias = _free(f"{port.name}_{cell.rpartition('[')[2][:-1]}", taken), cell
+            start = Literal(value if isinstance(value, bool) else float(value))
             unit = port.unit if port.unit and port.unit != "1" else ""
-            found[port.causality].append(Port(port.name, unit, _TYPES[port.kind], start))
-    return tuple(found[Causality.INPUT]), tuple(found[Causality.OUTPUT])
+            found[port.causality].append(Port(name, unit, _TYPES[port.kind], start, alias))
+    return Ports(tuple(found[Causality.INPUT]), tuple(found[Causality.OUTPUT]), others)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 @dataclass
@@ -388,10 +406,13 @@ class _Compiler:
     def _port(self, ref: Ref) -> str:
         return self.alias[ref.owner, ref.name]
 
+    def _port_of(self, ref: Ref) -> Outer:
+        """The port of the model, of which this may be a cell."""
+        called, ports = self._port(ref), self.units[ref.owner].ports
+        return next(p for p in ports if called in (p.name, *cell_names(p.name, p.size)))
+
     def _linked(self, source: Ref, target: Ref) -> trees.Expr:
-        ends = [
-            next(p for p in self.units[r.owner].ports if p.name == self._port(r)) for r in (source, target)
-        ]
+        ends = [self._port_of(ref) for ref in (source, target)]
         plain = trees.Name(f"{source.owner}.{self._port(source)}")
         if all(end.unit for end in ends):
             return plain  # and whoever reads the connection converts it

@@ -6,18 +6,30 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
-from upbeat.adapt.sa.explicit import Explicit, explicit, layers, unit_text
+from upbeat.adapt.sa.declarative import layers
+from upbeat.adapt.sa.explicit import Explicit, explicit
 from upbeat.adapt.sa.parsing import bad, parse, read
+from upbeat.adapt.sa.ports import unit_text
 from upbeat.adapt.sa.tree import Adapted, File, Inner, Literal, Port, Ref, Wire
 from upbeat.core.errors import InvalidInput, Problem, ScenarioError, suggest
 from upbeat.core.measure import MeasureError, conversion
 
 MAX_FILES = 100
 
-Ports = tuple[tuple[Port, ...], tuple[Port, ...]]
+
+class Ports(NamedTuple):
+    """The ports of a unit inside, as a text would declare them; cells of arrays are ports whose alias is the
+    cell. Of the `others`, why there are none here."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    others: Mapping[str, str] = {}
+
+
 Look = Callable[[Inner, tuple[str, ...]], Ports | None]
-"""Inputs and outputs of a unit inside, and inside of which others it is; None if that is not known them."""
+"""The ports of a unit inside, and inside of which others it is; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +190,7 @@ class Library:
                 known = replace(known, path=inner.path or declared.path)
             if looked is not None:
                 problems += _wrong(known, looked)
-                known = _with_ports(known, *looked)
+                known = _with_ports(known, looked.inputs, looked.outputs)
             elif not known.inputs and not known.outputs:
                 names = [one.name for file in self._every() for one in file.fmus]
                 names += [one.name for file in self._every() for one in file.adaptations]
@@ -250,21 +262,30 @@ def _file(path: Path) -> Path | None:
 
 def _wrong(inner: Inner, known: Ports) -> Iterator[Problem]:
     """Where the text and the model itself say different things."""
-    for given, found, kind in ((inner.inputs, known[0], "input"), (inner.outputs, known[1], "output")):
-        by_name = {port.name: port for port in found}
+    for given, found, kind in (
+        (inner.inputs, known.inputs, "input"),
+        (inner.outputs, known.outputs, "output"),
+    ):
+        by_name = _by_name(found)
         for port in given:
             called = port.alias or port.name
             model = by_name.get(called)
-            if model is None:
-                yield bad(
-                    port.at, f"'{inner.name}' has no {kind} '{called}'", suggest(called, by_name, f"{kind}s")
-                )
+            if model is None and called in known.others:
+                yield bad(port.at, f"'{inner.name}.{called}' is {known.others[called]}")
+            elif model is None:
+                hint = suggest(called, [one.name for one in found], f"{kind}s")
+                yield bad(port.at, f"'{inner.name}' has no {kind} '{called}'", hint)
             elif port.type and model.type and port.type != model.type:
                 what = f"'{inner.name}.{called}' is {model.type}, not {port.type}"
                 yield bad(port.at, what, f"Write {model.type} {port.name}.")
             elif port.unit and model.unit and not _same(port.unit, model.unit):
                 what = f"'{inner.name}.{called}' is in {model.unit}, not in {port.unit}"
                 yield bad(port.at, what, f"Write {port.name} ({model.unit}).")
+
+
+def _by_name(ports: tuple[Port, ...]) -> dict[str, Port]:
+    """Ports by name, and cells of arrays by both of theirs, ``v_0`` and ``v[0]``."""
+    return {port.alias: port for port in ports if port.alias} | {port.name: port for port in ports}
 
 
 def _same(one: str, other: str) -> bool:
@@ -291,7 +312,7 @@ def _with_ports(inner: Inner, inputs: tuple[Port, ...], outputs: tuple[Port, ...
     def filled(given: tuple[Port, ...], known: tuple[Port, ...]) -> tuple[Port, ...]:
         if not given:
             return tuple(replace(port, bound=None, at=inner.at) for port in known)
-        by_name = {port.name: port for port in known}
+        by_name = _by_name(known)
         return tuple(_filled(port, by_name.get(port.alias or port.name)) for port in given)
 
     return replace(inner, inputs=filled(inner.inputs, inputs), outputs=filled(inner.outputs, outputs))
@@ -301,7 +322,8 @@ def _filled(port: Port, known: Port | None) -> Port:
     if known is None:
         return port
     unit, kind = port.unit or known.unit, port.type or known.type
-    return replace(port, unit=unit, type=kind, initial=port.initial or known.initial)
+    alias, initial = port.alias or known.alias, port.initial or known.initial
+    return replace(port, unit=unit, type=kind, initial=initial, alias=alias)
 
 
 def _beside(folder: Path) -> list[Path]:

@@ -13,19 +13,21 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from upbeat.adapt.adaptation import Adaptation
+from upbeat.adapt.adaptation import Adaptation, Assign, Rule, Stored
 from upbeat.adapt.library import INSIDE, SIGNALS, Asked, Given, Kinds, Wired, read
 from upbeat.adapt.running import RUNNING, Program
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Ability, Model
 from upbeat.core.errors import InvalidInput, ModelError, check_type, suggest
-from upbeat.core.names import resolve, split
-from upbeat.core.ports import Value
+from upbeat.core.expr import Expr, Name
+from upbeat.core.names import cell_names, resolve, split
+from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.core.records import dataclass
 from upbeat.engine.choose import EngineName
 from upbeat.engine.nesting.model import Nested, as_continuous, as_discrete
 from upbeat.engine.nesting.model import adapted as program_of
-from upbeat.master.couplings.coupling import GaussSeidel
+from upbeat.master.couplings.coupling import Coupling, GaussSeidel
 from upbeat.master.couplings.iterated import Iterated
+from upbeat.master.couplings.negotiated import Negotiated
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.loops import Anderson, FixedPoint, Newton
 from upbeat.master.master import Master
@@ -201,12 +203,57 @@ def _wired(
             raise ModelError(text if repr(one.text) in text else f"{one.text!r}: {text}") from None
     given = (*before, *(given for given, _ in asked))
     paths = tuple(work.approximations.items())
-    reactive = any(port.reactive for port in work.units[INSIDE].ports)
-    master = Master(EventDriven(), GaussSeidel() if reactive else None, ports=dict(paths))
     return Adapted(
-        work.scenario(), master, model=model, adaptations=given, approximations=paths,
+        work.scenario(), _master(work), model=model, adaptations=given, approximations=paths,
         chosen=tuple(values.items()), derived=work.derived,
     )  # fmt: skip
+
+
+def formulas_of(model: Adapted) -> Nested | None:
+    """The same as a program, if only formulas are between a unit and its ports: then it is part of a program
+    around it, and the unit follows its inputs as it would without them. None if there is more."""
+    scenario = model.scenario
+    if scenario.units.keys() != {INSIDE} or model.approximations:
+        return None
+    inside = scenario.units[INSIDE]
+    outer = (*scenario.inputs, *(output.port for output in scenario.outputs))
+    inner = tuple(port for port in inside.ports if port.causality is not Causality.PARAMETER)
+    odd = (port.event or port.kind is Kind.STRING or port.reactive is not None for port in (*outer, *inner))
+    if Ability.NEXT_EVENT in inside.abilities or any(odd):
+        return None
+    found: dict[str, tuple[Port, Expr]] = {}  # of every cell
+    sizes = {port.name: port for port in inner}
+    for connection in scenario.connections:
+        port = sizes[connection.port]
+        ends = cell_names(f"{INSIDE}.{port.name}", port.size)
+        found |= {end: (port, cell) for end, cell in zip(ends, connection.cells, strict=True)}
+    stored_in = {end: f"taken_{n}" for n, end in enumerate(found)}
+    shown = {
+        end: (output.port, cell)
+        for output in scenario.outputs
+        for end, cell in zip(cell_names(output.port.name, output.port.size), output.cells, strict=True)
+    }
+    stored_out = {end: f"shown_{n}" for n, end in enumerate(shown)}
+    first, second = (
+        Rule(
+            tuple(Assign(to[end], cell) for end, (_, cell) in ends.items()),
+            tuple(Assign(end, Name(to[end])) for end in ends),
+        )
+        for ends, to in ((found, stored_in), (shown, stored_out))
+    )
+    try:
+        made = Adaptation(
+            {INSIDE: inside},
+            tuple(replace(port, derivative=None, unit=None) for port in outer),
+            in_rules=(first,) if found else (),
+            out_rules=(second,),
+            inputs=tuple(Stored(stored_in[end], 0.0, port.kind) for end, (port, _) in found.items()),
+            outputs=tuple(Stored(stored_out[end], 0.0, port.kind) for end, (port, _) in shown.items()),
+            name="formulas",
+        )
+    except ModelError:  # a name that means something else there, or what connections alone can do
+        return None
+    return program_of(made) if made.mapping is not None else None
 
 
 def _run(model: Model, given: Given, asked: Asked, engine: EngineName, flatten: bool) -> Model:
@@ -244,7 +291,17 @@ def _renamed(model: Model, names: Mapping[str, str]) -> Model:
     work = Wired(model)
     for old, new in names.items():
         work.rename(old, new)
-    return Adapted(work.scenario(), Master(EventDriven()), model=model)
+    return Adapted(work.scenario(), _master(work), model=model)
+
+
+def _master(work: Wired) -> Master:
+    """For blocks around a unit that are a program of their own, inside another adaptation: they stop where
+    the unit does."""
+    inside = work.units[INSIDE]
+    coupling: Coupling | None = Negotiated() if Ability.EARLY_RETURN in inside.abilities else None
+    if any(port.reactive for port in inside.ports):
+        coupling = GaussSeidel()
+    return Master(EventDriven(), coupling, ports=dict(work.approximations))
 
 
 def names_in(part: object) -> Iterator[str]:

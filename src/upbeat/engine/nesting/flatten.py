@@ -28,7 +28,7 @@ from upbeat.core.names import split
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.core.records import dataclass
 from upbeat.core.time import Span
-from upbeat.engine.nesting.adapted import Adapted, mentions
+from upbeat.engine.nesting.adapted import Adapted, formulas_of, mentions
 from upbeat.engine.nesting.model import Nested
 from upbeat.master.couplings.coupling import (
     Coupling,
@@ -227,7 +227,8 @@ def _stacked(closed: Scenario, master: Master, around: Adapting) -> Flat:
     notes: list[Note] = []
     moved: dict[str, Expr] = {}
     sources: dict[End, list[End]] = {}
-    for unit, model in closed.units.items():
+    for unit, given in closed.units.items():
+        model = formulas_of(given) or given if type(given) is Adapted else given
         if type(model) is not Nested:
             units[unit] = model
             continue
