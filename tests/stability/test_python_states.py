@@ -271,6 +271,54 @@ def test_what_cannot_be_told_is_undecided_and_named(kind: type, why: str) -> Non
     assert why in found.why
 
 
+class Seldom:
+    """u⁺ = -8·e once in so many steps, counted up, down, or by the time; e is that of two steps before."""
+
+    by, every, first = "up", 40, 7
+
+    def __init__(self, name: str, start: float, parameters: dict[str, Any]) -> None:
+        self.u, self.e, self.late = 0.0, 0.0, [0.0, 0.0]
+        self.n = {"up": -self.first, "down": self.first, "time": 0}[self.by]
+
+    def get(self, port: str) -> float:
+        return self.u
+
+    def set(self, port: str, coefficients: Any) -> None:
+        self.e = float(coefficients[0])
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        if self.by == "time":
+            acts = round((t - 0.1 * self.first) / 0.1) % self.every == 0
+        else:
+            acts = self.n % self.every == 0
+            self.n += 1 if self.by == "up" else -1
+        self.late = [*self.late[1:], self.e]
+        if acts:
+            self.u = -8.0 * self.late[0]
+        return to
+
+    def save(self) -> Any:
+        return {"u": self.u, "e": self.e, "late": list(self.late), "n": self.n}
+
+    def restore(self, token: Any) -> None:
+        self.u, self.e, self.late, self.n = token["u"], token["e"], list(token["late"]), token["n"]
+
+
+@pytest.mark.parametrize("every", [7, 40, 100])
+@pytest.mark.parametrize("first", [1, 5, 60])
+@pytest.mark.parametrize("by", ["up", "down", "time"])
+def test_what_acts_in_one_of_many_steps_only_is_not_forgotten(by: str, first: int, every: int) -> None:
+    """Where it begins it stands still, and nothing in it moves: what it does is to be seen later."""
+    first %= every
+    made = type("Made", (Seldom,), {"by": by, "every": every, "first": first})
+    unit = up.PythonUnit(made, ports(["e"], {"u": {"depends": []}}), [up.Ability.ROLLBACK])
+    plant = up.Ode({"x": "-0.1*x + u"}, inputs=["u"], outputs=["x"], start={"x": 1.0})
+    scenario = up.Scenario({"c": unit, "plant": plant}, {"c.e": "plant.x", "plant.u": "c.u"})
+    run = up.simulate(scenario, pace=0.1, until=30.0 * 0.1 * every)
+    assert abs(run["plant.x"]).max() > 1e6
+    assert up.stability_of(scenario, pace=0.1, scan=False).verdict == "undecided"
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_states_of_any_size_are_moved_on_their_own_scale(seed: int) -> None:
     """x⁺ = x + h·r·(g²/x - x) rests at the gap g, with slope 1 - 2·r·h; a picoampere moves it."""

@@ -15,6 +15,7 @@ from upbeat.core.abilities import KeptNumbers
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.stability.linear.finite_differences import (
     ACCURACY,
+    Ahead,
     DifferencedUnit,
     Look,
     NamedErrors,
@@ -32,7 +33,6 @@ from upbeat.stability.linear.forms import Array, DynamicLinearUnit, NoMatrix, Ro
 class Kept:
     """A handle for what a unit keeps from jump to jump (`KeepsNumbers`)."""
 
-    counts = False
     writable = True
     advice = ""
 
@@ -109,8 +109,8 @@ class Kept:
     def check_length(self, step: float) -> None:
         """Steps of any length are tried as they are."""
 
-    def later(self, t: float, to: float, steps: float) -> None:
-        """What it does between events does not depend on the time."""
+    def ahead(self, t: float, to: float) -> Ahead:
+        raise NotImplementedError  # between events it stands still
 
 
 def _within(path: Path, place: Path) -> bool:

@@ -121,13 +121,9 @@ class Tokens:
             reacts |= self._reacting(token, t, moving)
         self._steady = [p for p in moving if p not in reacts]
         self._paths = [p for p in moving if p in reacts and self._read_by_others(p, points, moving)]
-        self._left_out = {*self._steady, *(p for p in moving if p in reacts)} - set(self._paths)
+        self._unread = [p for p in moving if p in reacts and p not in self._paths]
         self._fed = fed
         self._check_rest(points)
-        one, two = looks[-2:] if len(looks) > 1 else (looks[-1], looks[-1])
-        by = [two.numbers[p] - one.numbers[p] for p in (*self._steady, *self._whole) if p in one.numbers]
-        self.counts = any(far and far == round(far) for far in by if abs(far) < 1e15)
-        """Whether something goes on by a whole number from step to step."""
         self.labels = tuple(called(path) for path in self._paths)
 
     def _written_by_inputs(self, token: Any) -> set[Path]:
@@ -296,21 +292,31 @@ class Tokens:
     def check_length(self, step: float) -> None:
         """Steps of any length are tried as they are."""
 
-    def later(self, t: float, to: float, steps: float) -> None:
-        """Let the numbers that are no states be what they are so many steps later; all else stays."""
-        token = self._unit.save()
+    def ahead(self, t: float, to: float) -> Ahead:
+        """Numbers that nobody reads now may be read then, and move, too."""
+        unit, token = self._unit, self._unit.save()
         before = Look(token).numbers
-        self._unit.advance(t, to, False)
-        after = Look(self._unit.save()).numbers
-        moved = {
-            p: before[p] + steps * (after[p] - before[p])
-            for p in self._left_out
-            if p in before and p in after and before[p] != after[p]
-        }
-        for p in self._whole:
-            if p in before and p in after and before[p] != after[p]:
-                moved[p] = int(before[p] + round(steps) * (after[p] - before[p]))
-        self._unit.restore(rebuilt(token, moved))
+        unit.advance(t, to, False)
+        after = Look(unit.save()).numbers
+        unit.restore(token)
+        far = {p: after[p] - before[p] for p in before.keys() & after.keys() if before[p] != after[p]}
+        free = [p for p in (*self._steady, *self._unread) if p in far]
+        whole = [p for p in self._whole if p in far]
+
+        def put(steps: float, values: Sequence[float], moved: float = 0.0) -> None:
+            wanted = dict(zip(self._paths, values, strict=True))
+            if steps:
+                wanted |= {p: before[p] + steps * far[p] for p in free}
+                wanted |= {p: int(before[p] + round(steps) * far[p]) for p in whole}
+            if moved:
+                wanted |= {
+                    p: (v := wanted.get(p, before[p])) + moved * (1.0 + abs(v))
+                    for p in self._unread
+                    if p in before
+                }
+            unit.restore(rebuilt(token, wanted))
+
+        return put
 
 
 def called(path: Path) -> str:
@@ -429,11 +435,21 @@ STEP = 1e-4
 Where that and a quarter of it give other slopes, things may be smaller than that: shorter ways are tried, and
 what the best two still differ by is how well slopes are known."""
 ACCURACY = 1e-7
-COUNTED = 32
-"""So many steps in a row are tried where something counts them."""
+DISTANT = 1000
+"""Up to so many steps ahead a unit is tried in each of them: in one of many it may do something else."""
+EARLY = 32
+"""So many of them it is tried in, and must be able to make from where it is, however short the run."""
 FAINT = 1e-7
 """States that move so little, compared with the others, cannot be told apart."""
 Trajectory = tuple[float, list[Signal]]
+
+
+class Ahead(Protocol):
+    """Puts a unit where it is so many steps later, with these states."""
+
+    def __call__(self, steps: float, values: Sequence[float], moved: float = 0.0) -> None:
+        """`moved`: how far, relatively, to move what is no state because nobody reads it now."""
+        ...
 
 
 class Handle(Protocol):
@@ -456,13 +472,8 @@ class Handle(Protocol):
         """That it does not: `NoMatrix` if it does."""
         ...
 
-    def later(self, t: float, to: float, steps: float) -> None:
-        """Let what goes its own way be what it is so many steps later; all else stays."""
-        ...
-
-    @property
-    def counts(self) -> bool:
-        """Whether something goes on by a whole number from step to step."""
+    def ahead(self, t: float, to: float) -> Ahead:
+        """What puts other states into the unit, and lets what goes its own way be as so many steps later."""
         ...
 
     def check_length(self, step: float) -> None:
@@ -473,16 +484,14 @@ class Handle(Protocol):
 class StatesOnly:
     """A handle that tells of nothing next to the states."""
 
-    counts = False
-
     def remainder(self) -> Any:
         return None
 
     def check_remainder(self, one: Any, two: Any) -> None:
         pass
 
-    def later(self, t: float, to: float, steps: float) -> None:
-        pass
+    def ahead(self, t: float, to: float) -> Ahead:
+        raise NotImplementedError  # only what can be written is sent ahead
 
     def check_length(self, step: float) -> None:
         pass
@@ -745,12 +754,11 @@ class DifferencedUnit(DynamicLinearUnit):
         if not self._handle.writable:
             return ()  # an FMU's own business: its time is not ours to change
         unit, t = self._unit, now
-        token = unit.save()
+        token, values = unit.save(), self._handle.read()
+        put = self._handle.ahead(t, t + step)
 
         def slopes(later: float, moved: Port | None = None, by: float = 0.0) -> Array:
-            unit.restore(token)
-            if later:
-                self._handle.later(t, t + step, later)
+            put(later, values)
             if moved is not None:
                 self._set(moved, [[row[0] + by * (1.0 + abs(row[0]))] for row in self._trajectory(moved, t)])
             columns: list[Array] = []
@@ -770,14 +778,12 @@ class DifferencedUnit(DynamicLinearUnit):
 
         try:
             base = slopes(0.0)
-            if self._handle.counts:  # every tenth step may do something else
-                later = sorted({*later, *map(float, range(1, COUNTED))})
             tried: list[float] = []
             for k in (float(round(k)) or k for k in later):
                 try:
                     other = slopes(k)
                 except (InvalidInput, OverflowError):
-                    if k < COUNTED:
+                    if k < EARLY:
                         raise
                     break  # the run may never come there in this state
                 if differ(base, other):
@@ -788,9 +794,47 @@ class DifferencedUnit(DynamicLinearUnit):
                     one, *others = (slopes(0.0, port, by) for by in (1e-9, 0.3, -0.7))
                     if any(differ(one, other) for other in others):
                         return None
-            return tried
+            most = min(DISTANT, max(EARLY, *map(int, later), 0) + 1)  # not beyond the end of the run
+            return tried if self._goes_on(put, values, t, step, most) else None
         finally:
             unit.restore(token)
+
+    def _goes_on(self, put: Ahead, values: Sequence[float], t: float, step: float, most: int) -> bool:
+        """Whether each of so many steps does the same to a deviation, and the deviation nothing to what is
+        no state. One direction is enough: it has a part of each."""
+        turn = np.random.default_rng(13)
+        here = np.array(values)
+        way = STEP * (1.0 + np.abs(here)) * turn.uniform(0.5, 1.0, len(here))
+        given = [(port, self._trajectory(port, t)) for port in self._ports]
+        ways = [
+            STEP * self._size(port, row[0]) * turn.uniform(0.5, 1.0) for port, rows in given for row in rows
+        ]
+
+        def ended(k: int, side: float) -> tuple[Array, Any]:
+            put(k, (here + side * way).tolist(), side * STEP)
+            far = iter(ways)
+            for port, rows in given:
+                self._set(port, [[row[0] + side * next(far), *row[1:]] for row in rows])
+            shown = self._outputs_now()
+            self._unit.advance(t + k * step, t + (k + 1) * step, False)
+            return np.concatenate([self._handle.read(), shown, self._outputs_now()]), self._handle.remainder()
+
+        base: Array | None = None
+        for k in range(most):
+            try:
+                (one, left), (two, right) = ended(k, 1.0), ended(k, -1.0)
+                self._handle.check_remainder(left, right)
+            except NoMatrix:
+                return False
+            except (InvalidInput, OverflowError):
+                if k < EARLY:
+                    raise
+                break  # as above
+            if base is None:
+                base = one - two
+            elif differ(base, one - two):
+                return False
+        return True
 
     def _fit(self, t: float) -> tuple[Array, Array]:
         """How states and outputs follow from states, fitted to runs in which inputs moved them."""
