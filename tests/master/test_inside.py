@@ -297,6 +297,25 @@ def test_an_event_inside_an_fmu_does_what_the_same_between_units_does(
 
 
 @pytest.mark.parametrize("version", [2, 3])
+def test_with_a_step_alone_others_follow_an_fmu_by_the_derivatives_of_its_states(
+    fmu: Any, version: int
+) -> None:
+    """It tells one derivative of each: what equations do that are followed by as many."""
+    hanging = up.Fmu(fmu("hanging", version), interface="model-exchange", solver=SOLVER, rollback="trust")
+    alike: Any = {"inputs": up.Hermite(1), "ports": {"upper.x2": up.Hermite(2)}, "coupling": up.GaussSeidel()}
+    for seed in range(4):
+        turns = [np.random.default_rng(seed) for _ in range(2)]
+        plain = two_masses(turns[0], inside=False)
+        boxed = two_masses(turns[1], inside=True, box=lambda _, values: hanging.with_values(values))
+        true = up.simulate(plain.monolith(), pace=1e-3, until=4.0)
+        run = up.simulate(boxed, pace=0.05, until=4.0)
+        assert "told by their units: derivatives of upper.x, upper.v" in run.notes
+        declared = up.simulate(plain, pace=0.05, until=4.0, **alike)
+        assert error(run, true) < 1.05 * error(declared, true), seed
+        assert sum(step.rejected for step in run.steps) <= sum(step.rejected for step in declared.steps)
+
+
+@pytest.mark.parametrize("version", [2, 3])
 def test_an_fmu_that_counts_can_be_set_back(fmu: Any, version: int) -> None:
     """Repeated steps see the count of the state that they begin with."""
     interface: Any = "co-simulation" if version == 3 else "model-exchange"

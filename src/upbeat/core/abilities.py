@@ -199,6 +199,19 @@ class NextEvent(Protocol):
 
 
 @runtime_checkable
+class TellsRates(Protocol):
+    """A model that can give out time derivatives of its outputs, without knowing those of its inputs."""
+
+    def known_rates(self, output: str) -> int:
+        """How many of an output it can tell."""
+        ...
+
+    def giving_rates(self, wanted: Mapping[str, int], fed: Mapping[str, int] | None = None) -> Model:
+        """The same model with internal outputs for so many of these outputs."""
+        ...
+
+
+@runtime_checkable
 class Slopes(Protocol):
     """The unit knows how its outputs react to its inputs (`Ability.SLOPES`)."""
 

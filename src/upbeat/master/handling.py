@@ -607,7 +607,7 @@ def _inputs(closed: Scenario, given: Mapping[str, Approximation], step: float) -
     """With as many derivatives as are known; without any, a straight line between units of equations. What
     discrete-event units give out is constant between events, and so may what a unit gives out of which
     nothing is known. Fewer, or held, where that would make deviations grow at this step."""
-    units, looked = closed.units, {*looked_at(closed), *waiting(closed)}
+    units, looked = closed.units, _leading_to(closed, {*looked_at(closed), *waiting(closed)})
     wanted, once = ({c.target: max_order for c in closed.connections} for max_order in (MAX_DERIVATIVES, 1))
     counts, still = known(with_rates(closed, wanted, alone=True), MAX_DERIVATIVES), constant_inputs(closed)
     # Where several units go into a derivative, a second one gives little, and takes stability at long steps.
@@ -722,6 +722,14 @@ def _blind(names: Sequence[str]) -> str:
         'events come at wrong times for that. Give outputs their derivative, or choose inputs="linear" if '
         "they change steadily"
     )
+
+
+def _leading_to(closed: Scenario, units: set[str]) -> set[str]:
+    """These units, and all whose outputs act on them, also through others."""
+    found = set(units)
+    while more := {unit for c in closed.connections if c.unit in found for unit, _ in c.sources} - found:
+        found |= more
+    return found
 
 
 def _dealt_with_inside(closed: Scenario) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from upbeat.core.abilities import Model
+from upbeat.core.abilities import Model, TellsRates
 from upbeat.core.errors import ExpressionError, MasterError
 from upbeat.core.expr import Expr, Name, show, time_derivative
 from upbeat.core.expr import names as expr_names
@@ -43,8 +43,9 @@ def with_derivative_sources(scenario: Scenario, wanted: Mapping[str, int]) -> Sc
 def with_rates(
     scenario: Scenario, wanted: Mapping[str, int], followed: int = 0, *, alone: bool = False
 ) -> Scenario:
-    """The scenario whose units of equations give out the derivatives that are `wanted` of inputs, and so many
-    of conditions of their own events, as far as these follow from the equations of all units.
+    """The scenario whose units give out the derivatives that are `wanted` of inputs, and so many of
+    conditions of their own events, as far as these follow from the equations of all units, or are told
+    (`TellsRates`).
 
     What an output follows directly comes in with its derivatives, as more inputs of the unit: that of a force
     between two masses follows from their velocities, wherever it is computed. Not if units are to tell what
@@ -113,7 +114,9 @@ class _Plan:
             return False
         if port.derivative is not None:
             return self.can((unit, port.derivative), order - 1)
-        if order > self._limits.get(end, order) or equations_of(bare(self._scenario.units[unit])) is None:
+        model = bare(self._scenario.units[unit])
+        told = model.known_rates(end[1]) if isinstance(model, TellsRates) else 0
+        if order > self._limits.get(end, order) or (equations_of(model) is None and order > told):
             return False
         needs = self._needs(end, order).items()
         if needs and self._alone:
@@ -190,7 +193,7 @@ def _ports(scenario: Scenario) -> dict[End, Port]:
 
 def _giving_rates(model: Model, ports: Mapping[str, int], fed: Mapping[str, int]) -> Model:
     inner: Any = bare(model)
-    if equations_of(bare(model)) is None:
+    if equations_of(inner) is None and not isinstance(inner, TellsRates):
         return model
     try:
         made = inner.giving_rates(ports, fed)
@@ -214,15 +217,20 @@ def with_states(scenario: Scenario) -> Scenario:
 
 def grown(scenario: Scenario) -> list[str]:
     """What `with_rates` has added, in a sentence."""
-    found = [
-        f"{path_of(scenario, unit)}.{port.name}"
-        for unit, model in scenario.units.items()
-        for port in model.ports
-        if port.derivative is not None
-        for rate in model.ports
-        if rate.name == port.derivative and rate.internal and not port.internal
-    ]
-    return [f"from the equations of their units: derivatives of {', '.join(found)}"] if found else []
+    found: dict[str, list[str]] = {"from the equations of their units": [], "told by their units": []}
+    for unit, model in scenario.units.items():
+        made = {port.name for port in model.ports if port.internal}
+        whence = found[
+            "told by their units"
+            if equations_of(bare(model)) is None
+            else "from the equations of their units"
+        ]
+        whence += [
+            f"{path_of(scenario, unit)}.{port.name}"
+            for port in model.ports
+            if port.derivative in made and not port.internal
+        ]
+    return [f"{whence}: derivatives of {', '.join(names)}" for whence, names in found.items() if names]
 
 
 def rate(cell: Expr, ports: Mapping[tuple[str, str], Port], target: str) -> Expr:

@@ -351,14 +351,14 @@ class _Search:
             with w.when(self._largest(self.at_start, places) > 0.0):
                 with w.when(self._largest(self.at_end, places) <= 0.0):
                     w.let(self.happened, float(event))
-                with w.when(wait < self.found):
+                with w.when((wait < self.found) & ~self._just_met(places)):
                     w.let(self.found, wait)
                     self._is(w, low + wait, float(event))
                     # Half of the tolerance behind it, or within it where it lasts less than that.
                     whole = equal(stop, wait + self.half)
                     w.let(self.end, where(whole, low + wait + self.half, low + stop))
             with w.otherwise():
-                with w.when(wait < self.found):
+                with w.when((wait < self.found) & ~self._just_met(places)):
                     w.let(self.to, low + where(self._largest(self.at_low, places) > 0.0, 0.0, top))
                     hair = self.to - t < self.tiny
                     with w.when(leaps | ~hair):
@@ -372,6 +372,16 @@ class _Search:
                             w.let(self.found, 0.0)
                             self._is(w, t, float(event), 1.0, 1.0)
         w.let(self.event, where(self.event < 0.0, self.happened, self.event))
+
+    def _just_met(self, places: range) -> Expr:
+        """Whether an event inside a unit has happened right before the end, at zero of these conditions: they
+        leap there, and polynomials over the leap would say that they came to zero sooner."""
+        leaps = []
+        for k in places:
+            value, rate = (at(self.at_end, WIDTH * k + i) for i in range(2))
+            since = value / rate
+            leaps.append((since > 0.0) & (since <= NEARBY * self.tolerance))
+        return ~self.known & Cell(self.watch.jumped) & any_of(leaps)
 
     def _is(
         self, w: Writer, when: Expr, event: float, before: Expr | float = 0.0, hidden: Expr | float = 0.0

@@ -34,6 +34,7 @@ from upbeat.units.fmi.ports import (
     interface_of,
     layout,
     name_of,
+    rates_in,
     shown,
     sizes_of,
     with_starts,
@@ -211,6 +212,7 @@ class Fmu:
     isolation: Isolation
     counted: bool
     watched: bool
+    told: tuple[str, ...]
     stop: float | None = field(compare=False)
     step: float = field(compare=False)
     _key: Key = field(compare=False, repr=False)
@@ -249,6 +251,7 @@ class Fmu:
             "isolation": isolation,
             "counted": False,
             "watched": False,
+            "told": (),
             "stop": None,
             "step": 0.0,
             "starts": (),
@@ -280,7 +283,7 @@ class Fmu:
     def layout(self) -> Layout:
         """The ports with the variables behind them."""
         sizes = sizes_of(self.description, dict(self.starts))
-        return layout(self.description, self.interface, sizes, self.locals)
+        return layout(self.description, self.interface, sizes, self.locals, self.told)
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
@@ -426,6 +429,30 @@ class Fmu:
         changed.__dict__.pop("ports", None)
         object.__setattr__(changed, "counted", True)
         object.__setattr__(changed, "watched", watched)
+        return changed
+
+    def known_rates(self, output: str) -> int:
+        """How many time derivatives of an output it can tell: in model exchange, those of states."""
+        variable = self.layout.variables.get(output)
+        if variable is None or output in self.layout.orders or not isinstance(self.interface, ModelExchange):
+            return 0
+        return len(rates_in(self.description, variable.name))
+
+    def giving_rates(self, wanted: Mapping[str, int], fed: Mapping[str, int] | None = None) -> Fmu:
+        """The same model with outputs for so many time derivatives of these outputs."""
+        told = [
+            rate
+            for output, order in wanted.items()
+            if self.known_rates(output)
+            for rate in rates_in(self.description, output)[:order]
+            if rate not in self.layout.variables
+        ]
+        if not told:
+            return self
+        changed = copy.copy(self)
+        for name in ("layout", "ports"):
+            changed.__dict__.pop(name, None)
+        object.__setattr__(changed, "told", tuple(dict.fromkeys((*self.told, *told))))
         return changed
 
     def with_logging(self, logging: bool | tuple[str, ...]) -> Fmu:

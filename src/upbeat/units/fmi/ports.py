@@ -178,9 +178,11 @@ def layout(
     interface: Interface,
     sizes: Mapping[str, int],
     patterns: Sequence[str] = (),
+    told: Sequence[str] = (),
 ) -> Layout:
-    """The ports when the structural parameters have these values; `patterns` choose more outputs."""
-    chosen = _matching(description, patterns)
+    """The ports when the structural parameters have these values; `patterns` choose more outputs, and `told`
+    are variables that are outputs for the master alone."""
+    chosen = _matching(description, patterns) | set(told)
     events = has_events(description, interface)
     taken: list[tuple[Variable, Causality]] = []
     notes = []
@@ -218,6 +220,7 @@ def layout(
             description=variable.description,
             event=variable.type is Type.CLOCK,
             items=_labels(variable),
+            internal=variable.name in told,
         )
         if causality is Causality.OUTPUT:
             port = replace(port, depends=depends.of(variable), derivative=slopes.get(variable.name))
@@ -297,15 +300,28 @@ class _Dependencies:
         return frozenset(name for each in leaders for name in self._inputs.get(each, ()))
 
 
+def rates_in(description: ModelDescription, name: str) -> list[str]:
+    """The time derivative of a variable, that of this one, and so on, as far as variables are these."""
+    by_name = description.by_name
+
+    def leader(name: str) -> str:
+        return by_name[name].alias_of or name
+
+    known = {
+        leader(v.derivative_of): v for v in reversed(description.variables) if v.derivative_of is not None
+    }
+    found: list[str] = []
+    while len(found) < MAX_RATES and (rate := known.get(leader(name))) is not None:
+        if rate.name in found or rate.shape != by_name[name].shape or objection_to_port(rate.name):
+            break
+        found.append(name := rate.name)
+    return found
+
+
 def _slopes(description: ModelDescription, outputs: Sequence[str]) -> dict[str, str]:
     """The output that is the time derivative of another, by the other's name."""
-    by_name = description.by_name
-    found: dict[str, str] = {}
-    for name in outputs:
-        state = by_name[name].derivative_of
-        if state is not None and state in outputs and by_name[state].shape == by_name[name].shape:
-            found.setdefault(state, name)
-    return found
+    known = {name: rates_in(description, name)[:1] for name in outputs}
+    return {name: rates[0] for name, rates in known.items() if rates and rates[0] in outputs}
 
 
 def _has_rates(port: Port, variable: Variable, interface: Interface) -> bool:
