@@ -812,12 +812,15 @@ def _depths(scenario: Scenario, program: Program) -> Iterator[int]:
             yield from _depths(inside.scenario, inside.program)
 
 
-def _assumed(found: Sequence[tuple[str, float | None]]) -> Iterator[str]:
+def _assumed(found: Sequence[tuple[str, tuple[float, float] | None]]) -> Iterator[str]:
     """What is taken for granted of solvers that choose their own steps."""
-    for rtol in dict.fromkeys(rtol for _, rtol in found):
-        units = [name for name, own in found if own == rtol]
+    for known in dict.fromkeys(known for _, known in found):
+        units = [name for name, own in found if own == known]
         shown = ", ".join(units[:3]) + (f" and {len(units) - 3} more" if len(units) > 3 else "")
-        if rtol is None:
+        if known is None:
             yield f"{shown}: the solver inside is exact"
         else:
-            yield f"{shown}: the solver keeps to its tolerance ({rtol:g}); which steps it takes is not known"
+            yield (
+                f"{shown}: the solver keeps to its tolerance ({known[0]:g}; motions below its atol of "
+                f"{known[1]:g} need not decay); which steps it takes is not known"
+            )

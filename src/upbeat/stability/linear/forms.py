@@ -116,9 +116,9 @@ class LinearUnit(Protocol):
         ...
 
     @property
-    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+    def adaptive(self) -> Iterable[tuple[str, tuple[float, float] | None]]:
         """The names of units whose solver chooses its own steps, as far as is known, and its relative
-        tolerance, if that is known, too."""
+        and absolute tolerance, if these are known, too."""
         ...
 
     @property
@@ -192,7 +192,7 @@ class WithoutEvents:
         return 0.0
 
     @property
-    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+    def adaptive(self) -> Iterable[tuple[str, tuple[float, float] | None]]:
         return ()
 
     def strike(self) -> Any:

@@ -123,10 +123,10 @@ class Solved(DynamicLinearUnit):
         return ROUGHLY if any(continuous(self._model)) else 0.0
 
     @property
-    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+    def adaptive(self) -> Iterable[tuple[str, tuple[float, float] | None]]:
         solver = self._unit.behaviour.solver
         if isinstance(solver, (DormandPrince, Cvode)) and self.labels and any(continuous(self._model)):
-            yield self._name, solver.rtol
+            yield self._name, (solver.rtol, solver.atol)
 
     @property
     def _now(self) -> float:
@@ -275,7 +275,7 @@ class Directional(DynamicLinearUnit):
         self._jacobian, self._count = access.jacobian, len(outputs)
 
     @property
-    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+    def adaptive(self) -> Iterable[tuple[str, tuple[float, float] | None]]:
         return ((self._name, None),)
 
     @property

@@ -217,7 +217,7 @@ class NestedLinearUnit:
         return self._reach()
 
     @property
-    def adaptive(self) -> Iterable[tuple[str, float | None]]:
+    def adaptive(self) -> Iterable[tuple[str, tuple[float, float] | None]]:
         return [found for one in self._linear_units.values() for found in one.adaptive]
 
     @property
