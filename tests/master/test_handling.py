@@ -610,3 +610,17 @@ def test_whoever_does_not_look_at_events_is_told_that_they_are_noticed_late() ->
         assert "late" in (noticed_late(pace, up.Jacobi(), closed) or "")
     for pace in [up.LookAhead(0.1), up.Revised(0.1), monitored(up.LookAhead(0.1))]:
         assert noticed_late(pace, up.Jacobi(), closed) is None
+
+
+def test_held_inputs_are_warned_of_through_other_units() -> None:
+    """Nothing is known of how the force changes, which moves what hits the wall through another unit."""
+    pushing = up.PythonFunction(lambda t, u, p: math.sin(t), outputs=["F"])
+    cart = up.Ode({"x": "v", "v": "F"}, inputs=["F"], outputs=["x"])
+    pulled = up.Ode({"x": "v", "v": "u - x"}, inputs=["u"])
+    scenario = up.Scenario(
+        {"pushing": pushing, "cart": cart, "pulled": pulled},
+        {"cart.F": "pushing.F", "pulled.u": "cart.x"},
+        events={"wall": {"when": "pulled.x >= 1", "then": {"pulled.v": "-pulled.v"}}},
+    )
+    warnings = up.experiment(scenario, pace=0.1, until=1.0).plan.master.warnings
+    assert any("inputs are held during a step (cart.F)" in warning for warning in warnings)
