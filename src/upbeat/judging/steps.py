@@ -31,9 +31,11 @@ import numpy as np
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, UpbeatError
+from upbeat.core.replay import no_longer_than
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import some_apart
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.settings import Settings
 from upbeat.judging.comparing import FINER as FINER_SOLVERS
 from upbeat.judging.comparing import (
@@ -44,6 +46,9 @@ from upbeat.judging.comparing import (
     Trials,
     compare,
     finer,
+    inner_steps,
+    may_miss,
+    named_moments,
     units_inside,
     unseen,
     with_models,
@@ -58,6 +63,7 @@ from upbeat.master.settings import settings_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import induced, stability_of
 from upbeat.trace.trace import Trace
+from upbeat.units.process import bare
 from upbeat.units.solving.solvers import solver_of
 
 SECONDS = 60.0
@@ -346,13 +352,15 @@ def _given(given: Scenario | Experiment, step: float | None, settings: Settings)
 
 @dataclass(frozen=True)
 class _Outer(Change):
-    """A change of the scenario's own steps only: those of nested ones are settings of their own. All rows are
-    recorded."""
+    """A change of the scenario's own steps only: those of nested ones are settings of their own, and become
+    finer with the solvers. All rows are recorded."""
 
     def of(self, experiment: Experiment) -> Experiment:
         pace = scaled(experiment.master.pace, self.step)
         assert pace is not None  # `_given` has asked
         outer = replace(experiment, master=replace(experiment.master, pace=pace), every=1)
+        if self.solvers:
+            outer = replace(outer, scenario=inner_steps(outer.scenario, 1.0 / FINER_SOLVERS))
         return replace(self, step=1.0).plainly(outer)
 
     def plainly(self, experiment: Experiment) -> Experiment:
@@ -379,8 +387,8 @@ class _Way:
         order."""
         return float(self.order if self.order < 3 or self.corrected else self.order - 1)
 
-    def change(self, factor: float) -> Change:
-        return _Outer(step=factor, inputs=self.inputs, coupling=self.coupling)
+    def change(self, factor: float, *, closely: bool = False) -> Change:
+        return _Outer(step=factor, inputs=self.inputs, coupling=self.coupling, closely=closely)
 
 
 def _words(coupling: Coupling, inputs: Approximation) -> tuple[str, str]:
@@ -478,6 +486,11 @@ class Proofs:
         self.stopped = False
         self.why = ""
 
+    @property
+    def left(self) -> float:
+        """Seconds that are left for proofs."""
+        return max(PART * self._seconds - self._spent, 0.0)
+
     def __call__(self, change: Changed) -> Proof:
         if change not in self._known:
             self._known[change] = self._judged(change)
@@ -488,14 +501,15 @@ class Proofs:
         if self._walled:
             self.why = "units that run in processes of their own are not looked into"
             return unknown
-        if self._spent > PART * self._seconds:
+        if self.left <= 0.0:
             self.stopped = True
             return replace(unknown, label="")
         begun = time.monotonic()
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
+            # What grows out of all numbers is what is asked.
+            with np.errstate(all="ignore"), no_longer_than(self.left):
                 found = stability_of(changed, step=size, scan=False)
         except UpbeatError as error:
             self.why = str(error)
@@ -519,7 +533,7 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), no_longer_than(self.left):
                 found = induced(changed, step=size)
         except UpbeatError:
             return None
@@ -619,8 +633,10 @@ def _prime(number: int) -> int:
 
 
 def _coarse(scenario: Scenario, tolerance: float) -> bool:
-    """Whether solvers of units may make errors that count beside this tolerance, and that no other
-    communication step would show."""
+    """Whether solvers of units, or steps inside nested scenarios, may make errors that count beside this
+    tolerance, and that no other communication step would show."""
+    if has_nested(scenario):
+        return True
     for path, model in units_inside(scenario):
         solver = solver_of(model)
         if finer(model) is None:
@@ -633,6 +649,11 @@ def _coarse(scenario: Scenario, tolerance: float) -> bool:
     return False
 
 
+def has_nested(scenario: Scenario) -> bool:
+    """Whether a unit is a scenario of its own."""
+    return any(nested_of(bare(model)) is not None for model in scenario.units.values())
+
+
 class _Search:
     def __init__(self, made: Experiment, tolerance: float, seconds: float, progress: Progress | None) -> None:
         self.made, self.tolerance, self.seconds = made, tolerance, seconds
@@ -643,6 +664,10 @@ class _Search:
         self.ways, self.notes = _ways(made)
         self.stability = Proofs(made, seconds)
         self.runs: list[_Made] = []
+        self.nested = has_nested(made.plan.scenario)
+        """Whether there are couplings inside units, of orders of their own."""
+        self.closely = may_miss(made) or bool(named_moments(made, self.span / FEWEST))
+        """Whether something may be too short for steps, so that checks have to look closely."""
         self.undone: list[str] = []
         self.rejected: dict[tuple[_Way, int], str] = {}
         self.reference: _Made | None = None
@@ -693,7 +718,7 @@ class _Search:
         return made
 
     def _run(self, way: _Way, rung: int, factor: float, *, check: bool) -> _Made:
-        change = way.change(factor)
+        change = way.change(factor, closely=check and self.closely)
         trial = self.trials.run(change)
         trace = trial.trace or trial.partial
         work = Work(0, 0)
@@ -923,7 +948,7 @@ class _Search:
             return check.trial.failure
         seen = apart(run.trace, check.trace)
         ratio = check.step / run.step
-        p = max(1.0, min(order, run.way.order))
+        p = 1.0 if self.nested else max(1.0, min(order, run.way.order))
         found = replace(seen, size=seen.size / (1.0 - ratio**p))
         self.reference, self.reference_error = check, found.size * ratio**p
         return found
@@ -1077,10 +1102,15 @@ class _Search:
             return best, replace(worst, size=error.size + size), ""
         why = (
             f"with steps of {best.step:.6g} the error of the coupling is about {error.size:.2g}, but that of "
-            f"the units' own solvers about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
+            f"{self._own} about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
             "tolerances"
         )
         return None, error, why
+
+    @property
+    def _own(self) -> str:
+        """Who else makes steps, in words."""
+        return "the units' own solvers" + (", and of steps inside nested scenarios," if self.nested else "")
 
     def _present(self, best: _Made | None) -> None:
         """What the experiment has now is tried, too, if there is work left for it."""
