@@ -93,6 +93,37 @@ def test_steps_that_fall_into_step_with_pulses_are_not_taken_for_good():
     assert abs(found.improved().run()["room.T"][-1] - 12.0) <= 0.02 * 12.0
 
 
+def test_a_pulse_that_long_steps_go_over_is_seen():
+    """Pulse and trials are on the same side for the first ones: all of them agree that nothing happens."""
+    heater = up.Function(outputs={"P": "50 if 3.33 <= time < 3.35 else 0"})
+    room = up.Ode({"T": "P - 0.5*T"}, inputs=["P"], start={"T": 1.0})
+    scenario = up.Scenario({"heater": heater, "room": room}, {"room.P": "heater.P"})
+    made = up.experiment(scenario, step=0.1, until=6.0, record=["room.T"])
+    found = up.recommend_step(made, tolerance=0.05)
+    assert found.best is not None
+    end = np.exp(-3.0) + 100.0 * (np.exp(-0.5 * 2.65) - np.exp(-0.5 * 2.67))
+    assert abs(found.improved().run()["room.T"][-1] - end) <= 0.05
+
+
+def test_an_event_that_steps_go_over_is_missing():
+    mass = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0}, outputs={"x": "x", "v": "v"}, solver=TIGHT)
+    dip = {"when": "mass.x <= -0.99999", "then": {"mass.v": "mass.v + 1"}}
+    scenario = up.Scenario({"mass": mass}, events={"dip": dip})
+    found = up.recommend_step(up.experiment(scenario, step=0.1, until=5.0, events="off"), tolerance=1e-2)
+    assert found.best is None or found.improved().run().events.names == ("dip",)
+
+
+def test_steps_inside_nested_scenarios_have_errors_too():
+    """An oscillator inside, at held steps of 0.02 whose error is 3 %, and nothing to see of it outside."""
+    parts = {"a": up.Ode({"x": "v"}, inputs=["v"], start={"x": 1.0}), "b": up.Ode({"v": "-x"}, inputs=["x"])}
+    inside = up.Scenario(parts, {"a.v": "b.v", "b.x": "a.x"}, outputs={"x": "a.x"})
+    box = up.Nested(inside, up.Master(pace=up.Fixed(0.02)), flatten=False)
+    made = up.experiment(up.Scenario({"box": box}), step=0.5, until=8.0)
+    found = up.recommend_step(made, tolerance=1e-2)
+    assert found.best is None
+    assert "steps inside nested scenarios" in found.reason
+
+
 def test_undecided_where_nothing_in_the_table_is_good_enough():
     noise = up.PythonFunction(lambda t, u, p: math.sin(1e7 * t), outputs=["y"])
     scenario = up.Scenario({"noise": noise})

@@ -730,7 +730,7 @@ class _Judge:
         if consistent:
             confidence = "high" if len(orders) > 1 and abs(orders[-1] - orders[-2]) < CLOSE else "fair"
         band = _envelope(np.where(good, error, np.nan))
-        horizon = _horizon(self.aligned.time, between, good, scale) if self.repeats else None
+        horizon = _horizon(aligned.time, finest, between, good, scale) if self.repeats else None
         known = SignalTrust(
             name, "undecided", "", column.unit, scale, size, float(aligned.time[place]),
             float(coupling[good].max()) / (1.0 - part),
@@ -1388,11 +1388,21 @@ GROWN = 30.0
 """By so much they grow on the way there, from a tenth of the time on."""
 GRADUAL = 5
 """In at least so many rows; a relay that chatters, or a jump that comes at another time, does it in one."""
+TYPICAL = 0.05
+"""Beyond the horizon, differences are so large at most times; and in half of the way there …"""
+OUTGROWN = 6.0
+"""… they were smaller by this factor, which a drift that grows with the square of time is not."""
+ROWS = 10
+"""The run is looked at in parts as long as one turn of the signal, of no fewer rows than that."""
+DRIFT = 3.0
+"""A fourth of the step does for less than so many times as long; with a drift, for four times."""
 CONVERGING = 0.6
 """Neighbouring differences with a larger ratio do not fall with the step."""
 
 
-def _horizon(time: Numbers, between: Sequence[Numbers], good: Mask, scale: float) -> float | None:
+def _horizon(
+    time: Numbers, values: Numbers, between: Sequence[Numbers], good: Mask, scale: float
+) -> float | None:
     """The time beyond which a chaotic motion forgets where it came from; None if it is none.
 
     Differences of neighbouring levels are small at first and fall with the step; they grow by orders of
@@ -1413,7 +1423,25 @@ def _horizon(time: Numbers, between: Sequence[Numbers], good: Mask, scale: float
         early = top[int(np.searchsorted(time, time[0] + 0.1 * (time[place] - time[0])))]
         if early * GROWN > SATURATED or place - int(np.argmax(top >= SATURATED / GROWN)) < GRADUAL:
             return None
+    whole = [_comes_apart(time[good], values[good], each[good] / scale) for each in between]
+    if None in whole or whole[-1] > DRIFT * whole[0]:  # type: ignore[operator]
+        return None
     return float(time[places[0]])
+
+
+def _comes_apart(time: Numbers, values: Numbers, apart: Numbers) -> float | None:
+    """How long it takes until most of a signal has come apart, and not only where it is steep; None if it
+    never does, or by an amount in every second and not by a factor, as the phase of an oscillator."""
+    around = values - 0.5 * (values.max() + values.min())
+    turns = int(np.count_nonzero(np.diff(np.signbit(around)))) // 2
+    parts = np.array_split(np.arange(len(time)), max(min(len(time) // ROWS, turns), 1))
+    typical = np.maximum.accumulate([float(np.median(apart[part])) for part in parts])
+    place = int(np.argmax(typical >= TYPICAL))
+    if not typical[place] >= TYPICAL or not place:
+        return None
+    ends = np.array([time[part[-1]] for part in parts])
+    half = typical[max(int(np.searchsorted(ends, (ends[place] + time[0]) / 2.0)) - 1, 0)]
+    return float(ends[place] - time[0]) if half * OUTGROWN <= typical[place] else None
 
 
 def _chatters(times: Numbers, step: float) -> bool:
