@@ -13,7 +13,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.judging.comparing import UNCHANGED, Change, Trial, Trials
+from upbeat.judging.comparing import UNCHANGED, Change, Trial, Trials, compare
 from upbeat.judging.trust import _horizon
 from upbeat.report.trust import describe
 
@@ -539,3 +539,35 @@ def test_from_event_to_event_there_are_no_steps_to_be_wrong() -> None:
     assert found.verdict == "good"
     assert {event.verdict for event in found.events} == {"good"}
     assert [unit.unit for unit in found.solvers] == ["light"]
+
+
+def test_a_run_through_several_structures_is_judged_as_a_whole() -> None:
+    """A tank is emptied, and joined to another at half its height: closed forms before and after."""
+    exact = up.DormandPrince(rtol=1e-10, atol=1e-12)
+    first = up.Ode({"h": "-0.2 + q"}, inputs={"q": 0.0}, start={"h": 1.0}, solver=exact)
+    second = up.Ode({"h": "q"}, inputs={"q": 0.0}, solver=exact)
+    opens = {"when": "first.h <= 0.5", "to": "joined"}
+    scenario = up.Scenario(
+        {"first": first, "second": second},
+        {"first.q": "second.h - first.h", "second.q": "first.h - second.h"},
+        structures={"apart": {"units": ["first"], "events": {"opens": opens}}, "joined": {}},
+    )
+    found = up.trust(scenario, step=0.1, until=5.0, inputs="hold", events="look_ahead")
+    t = found.trace.time
+    after = np.maximum(t - 2.5, 0.0)
+    joined = 0.5 * (0.5 - 0.2 * after - 0.1 + 0.6 * np.exp(-2.0 * after))
+    true = np.abs(found.trace["first.h"] - np.where(t < 2.5, 1.0 - 0.2 * t, joined))
+    assert found["first.h"].error == pytest.approx(float(true.max()), rel=0.1)
+    assert found["second.h"].verdict == "not good", "of a unit that is there for half of the time"
+    assert [(one.name, one.verdict) for one in found.events] == [("opens", "good")]
+    assert found.repeats
+    assert found.stability is not None
+    assert found.stability.verdict == "undecided"
+    with pytest.raises(up.InvalidInput, match="--structure"):
+        up.trust(scenario, step=0.1, until=5.0, bonds=[("first.h", "second.h")])
+
+
+def test_rows_of_one_time_are_compared_place_by_place() -> None:
+    """Two jumps at one instant are three rows: the same run again is the same."""
+    trace = up.Trace.from_arrays([0.0, 1.0, 1.0, 1.0, 2.0], {"mode": [0, 0, 1, 2, 2]})
+    assert compare(trace, trace).worst == 0.0

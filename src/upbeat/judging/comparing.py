@@ -200,7 +200,8 @@ def _reals(values: Sequence[Any]) -> Numbers | None:
 
 def may_miss(experiment: Experiment) -> bool:
     """Whether conditions between units are looked at only where steps end anyway."""
-    return bool(experiment.scenario.events) and type(experiment.plan.master.pace) is Fixed
+    parts = experiment.structures.values() or (experiment,)
+    return any(part.scenario.events and type(part.plan.master.pace) is Fixed for part in parts)
 
 
 def closer(experiment: Experiment, scenario: Scenario, master: Master) -> tuple[Scenario, Master]:
@@ -725,10 +726,13 @@ class Aligned:
             there = numbered(self.base, trace, name)[1]
         when, own = trace.time, self.time
         place = np.clip(np.searchsorted(when, own + self._same, side="right") - 1, 0, len(when) - 1)
-        # Of several rows of one time, the first belongs to the first and the last to the last.
-        first_here = np.concatenate([[True], np.diff(own) > 0])
+        # Of several rows of one time, each belongs to that of its place, if there are as many in both;
+        # otherwise the first to the first and the others to the last.
+        begin = np.searchsorted(own, own, side="left")
+        rank, count = np.arange(len(own)) - begin, np.searchsorted(own, own, side="right") - begin
         first_there = np.searchsorted(when, when[place] - self._same, side="left")
-        place = np.where(first_here & self.twice, first_there, place)
+        as_many = place - first_there + 1 == count
+        place = np.where(self.twice & (as_many | (rank == 0)), first_there + rank, place)
         found = there[place].astype(np.float64)
         blur = np.zeros(len(own))
         off = np.abs(when[place] - own) > self._same

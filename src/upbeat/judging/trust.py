@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
@@ -441,25 +441,33 @@ class _Judge:
     ) -> None:
         self.asked, self.given, self.tolerance = made, trace, tolerance
         self.progress = progress or (lambda text: None)
-        plan = made.plan
-        self.scenario = plan.scenario
-        self.bonds = power_bonds(self.scenario, bonds)
+        parts = tuple(made.structures.values()) or (made,)
+        self.plan = parts[0].plan
+        """Of several structures, that of the first: pace, coupling and inputs are those of all."""
+        self.several = bool(made.structures)
+        self.scenario = made.scenario if self.several else self.plan.scenario
+        if bonds and self.several:
+            raise InvalidInput(
+                "bonds of a scenario with several structures are judged for one of them: choose it by "
+                f'--structure, in Python experiment.structures["{next(iter(made.structures))}"]'
+            )
+        self.bonds = () if self.several else power_bonds(self.scenario, bonds)
         self.names = tuple(column.name for column in made.selection.columns)
         self.connected = {
             self.scenario.column(c.unit, c.port): c
-            for c in self.scenario.connections
+            for c in (() if self.several else self.scenario.connections)
             if c.unit not in self.scenario.added_units
         }
-        own = plan.program.columns
+        own = {name: one for part in parts for name, one in part.plan.program.columns.items()}
         wanted = [name for name in self.connected if name in own]
         wanted += [name for bond in self.bonds for name in bond.named(self.scenario)]
-        if made.scenario.properties:
+        if made.scenario.properties and not self.several:
             wanted += [n for one in closed_properties(made.scenario) for n in sorted(one.signals)]
         self.cells = {
             name: cell_names(name, one.cells if one.cells > 1 else None) for name, one in own.items()
         }
-        whole = {cell: name for name, cells in self.cells.items() for cell in cells}
-        patterns = [whole.get(name, name) for name in (*self.names, *wanted)]
+        whole = {cell: name for name, cells in self.cells.items() for cell in (name, *cells)}
+        patterns = [whole[name] for name in (*self.names, *wanted) if name in whole]  # all but "structure"
         self.made = made.with_(record=tuple(dict.fromkeys(map(_literal, patterns))))
         self.trials = Trials(self.made, seconds, progress)
         self.notes: list[str] = []
@@ -474,7 +482,7 @@ class _Judge:
         """Why there is no run with odd steps."""
         self.unwatched = ""
         """Why there is no run with a closer look, where one is needed."""
-        self.discrete = default_pace(self.scenario) is not None
+        self.discrete = all(default_pace(part.plan.scenario) is not None for part in parts)
         """Whether all units go from event to event, so that there are no steps to be wrong."""
         self.tunable = {path for path, model in units_inside(self.scenario) if finer(model) is not None}
 
@@ -516,6 +524,11 @@ class _Judge:
         events = self._events(levels, blocked)
         properties = self._properties(levels, blocked)
         verdict, reason = self._overall(signals, (*events, *properties))
+        if self.several:
+            self.notes.append(
+                "energy and inputs are judged for one structure (--structure), in which a run ends where an "
+                "event leads on"
+            )
         if horizons:
             self.notes.append(
                 f"chaotic: from t = {min(horizons):.4g} on errors at single times make no sense; compare "
@@ -611,7 +624,7 @@ class _Judge:
                 if self.discrete:
                     found.append(trial)
                 else:
-                    pace = type(self.asked.plan.master.pace).__name__
+                    pace = type(self.plan.master.pace).__name__
                     self.notes.append(
                         f"{pace} makes the same steps whatever it is told, so that nothing is seen of their "
                         "errors: give a step (--step) to see others"
@@ -653,7 +666,7 @@ class _Judge:
     @property
     def _other(self) -> Change:
         """Inputs of another order than those of the master, a higher one as far as that is sensible."""
-        own = self.asked.plan.master.approximated
+        own = self.plan.master.approximated
         other = Linear() if convergence(own) == 1 else Polynomial(3 if own == Polynomial(2) else 2)
         return Change(step=0.25 * self.first, inputs=other, solvers=bool(self.tunable))
 
@@ -665,7 +678,7 @@ class _Judge:
 
     def _blocked(self, repeats: bool | None) -> str:
         """Why nothing can be said of any signal, whatever came out; empty if something can."""
-        plan = self.asked.plan
+        plan = self.plan
         if self.discrete:
             return ""
         if len(self.steps) < 3:
@@ -818,6 +831,7 @@ class _Judge:
                 f"{text}, but {_percent(min(apart / (last - first), 1.0))} of the time lie between events "
                 "and those of the finest run, where nothing can be compared"
             )
+        compared = compared[np.isfinite(np.asarray(self.base[name], dtype=np.float64))]
         if compared.mean() < ENOUGH:
             return "undecided", (
                 f"{text}, but at {_percent(1.0 - float(compared.mean()))} of its rows nothing can be "
@@ -1141,12 +1155,12 @@ class _Judge:
         return begin + more, end + more
 
     def _approximation(self, target: tuple[str, str]) -> Approximation:
-        master = self.asked.plan.master
+        master = self.plan.master
         return master.ports.get(f"{target[0]}.{target[1]}", master.approximated)
 
     @property
     def _step(self) -> Block:
-        return self.asked.plan.program.steps["step"]
+        return self.plan.program.steps["step"]
 
     # ------------------------------------------------------------------------------------- stability
 
@@ -1154,7 +1168,9 @@ class _Judge:
         from upbeat.stability.verdicts.judge import stability_of  # needs SciPy, which is an extra
 
         self.progress("stability")
-        pace = self.asked.plan.master.pace
+        if self.several:
+            return self._switching()
+        pace = self.plan.master.pace
         usual = None if equal_steps(pace) is not None else nominal_step(pace) or None
         try:
             with np.errstate(all="ignore"), no_longer_than(max(self.trials.left, LOOK)):
@@ -1175,11 +1191,24 @@ class _Judge:
         reason = f"{found.verdict}{where}, motions change by {factor} per step"
         return StabilityTrust(found.verdict, reason, found.margin, found.local, assumed)
 
+    def _switching(self) -> StabilityTrust:
+        """The verdict on all structures, and on going from one to another."""
+        from upbeat.stability.verdicts.structures import stability_of_structures
+
+        try:
+            with np.errstate(all="ignore"), no_longer_than(max(self.trials.left, LOOK)):
+                found = stability_of_structures(self.asked)
+        except (UpbeatError, RunError, OverflowError) as error:
+            return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
+        told = ", ".join(f"{name} {one.labelled}" for name, one in found.parts.items())
+        reason = f"{found.switching}, {found.why.rstrip('.')} ({told})"
+        return StabilityTrust(cast("Any", found.switching), reason)
+
     # ------------------------------------------------------------------------------------- inputs
 
     def _inputs(self, levels: Sequence[Trial]) -> tuple[InputTrust, ...]:
         fine = levels[-1].trace if len(levels) > 1 else None
-        plan = self.asked.plan
+        plan = self.plan
         quick = too_quick(plan.master.pace, plan.master.coupled, plan.scenario)
         found = []
         connected = [(cell, c) for name, c in self.connected.items() for cell in self.cells.get(name, ())]
