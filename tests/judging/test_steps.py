@@ -303,3 +303,22 @@ def test_nothing_in_the_table_contradicts_the_recommendation() -> None:
     for row in advice.settings:
         if row.error is not None and row.error < 0.8e-3 and row.work is not None:
             assert row.work >= advice.best.work, row
+
+
+def test_steps_of_a_run_through_several_structures():
+    """A tank is emptied, and joined to another at half its height: closed forms before and after."""
+    first = up.Ode({"h": "-0.2 + q"}, inputs={"q": 0.0}, start={"h": 1.0}, solver=TIGHT)
+    second = up.Ode({"h": "q"}, inputs={"q": 0.0}, solver=TIGHT)
+    opens = {"when": "first.h <= 0.5", "to": "joined"}
+    scenario = up.Scenario(
+        {"first": first, "second": second},
+        {"first.q": "second.h - first.h", "second.q": "first.h - second.h"},
+        structures={"apart": {"units": ["first"], "events": {"opens": opens}}, "joined": {}},
+    )
+    found = up.recommend_step(up.experiment(scenario, step=0.1, until=5.0, events="auto"), tolerance=1e-3)
+    assert found.best is not None
+    trace = found.improved().run()
+    after = np.maximum(trace.time - 2.5, 0.0)
+    joined = 0.5 * (0.5 - 0.2 * after - 0.1 + 0.6 * np.exp(-2.0 * after))
+    exact = np.where(trace.time < 2.5, 1.0 - 0.2 * trace.time, joined)
+    assert np.abs(trace["first.h"] - exact).max() <= 1e-3

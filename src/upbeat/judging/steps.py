@@ -41,6 +41,7 @@ from upbeat.judging.comparing import FINER as FINER_SOLVERS
 from upbeat.judging.comparing import (
     Change,
     Comparison,
+    Difference,
     Progress,
     Trial,
     Trials,
@@ -139,7 +140,12 @@ def calls_per_step(experiment: Experiment) -> int:
                     found += max(calls(instruction.then), calls(instruction.orelse))
         return found
 
-    return max(1, calls(experiment.plan.program.steps["step"]))
+    return max(1, *(calls(part.plan.program.steps["step"]) for part in parts_of(experiment)))
+
+
+def parts_of(experiment: Experiment) -> tuple[Experiment, ...]:
+    """The experiment of each structure, or the one there is."""
+    return tuple(experiment.structures.values()) or (experiment,)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -400,9 +406,9 @@ def _words(coupling: Coupling, inputs: Approximation) -> tuple[str, str]:
 
 def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
     """The ways that the units allow, the present one first, and what is said about the others."""
-    closed = made.closed
     own = made.master
-    runs = own.settled(closed)
+    parts = parts_of(made)
+    runs = own.settled(parts[0].closed)
     words, order = _words(runs.coupled, runs.approximated), convergence(runs.approximated)
     if own.inputs is None and dict(runs.ports) != dict(own.ports):  # chosen for each input, because of events
         words, order = (words[0], "auto"), max(order, *map(convergence, runs.ports.values()))
@@ -411,7 +417,9 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
     # A coupling that was chosen for what it does besides (early stops, rates, constraints) is kept.
     couplings: list[Coupling | None] = [None]
     if isinstance(runs.coupled, usual):
-        back = all(Ability.ROLLBACK in model.abilities for model in closed.units.values())
+        back = all(
+            Ability.ROLLBACK in model.abilities for part in parts for model in part.closed.units.values()
+        )
         others: list[Coupling] = [GaussSeidel(), Jacobi()]
         others += [Iterated(GaussSeidel(), corrections=1)] if back else []
         couplings = [keeping(runs.coupled, each) for each in others]
@@ -424,22 +432,22 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
                     _Way(coupling, inputs, _words(here, inputs), convergence(inputs), 1, corrected=corrected)
                 )
     ways: list[_Way] = []
-    programs: list[tuple[Any, _Way]] = []
+    programs: list[tuple[list[Any], _Way]] = []
     notes: list[str] = []
     for way in found:
         try:
             changed = way.change(1.0).of(made)
-            program = changed.plan.program
+            steps = [part.plan.program.steps for part in parts_of(changed)]
         except UpbeatError as error:
             if way.present:
                 raise
             notes.append(f"{', '.join(way.words)}: not possible, because {error}")
             continue
-        twin = next((other for known, other in programs if known == program.steps), None)
+        twin = next((other for known, other in programs if known == steps), None)
         if twin is not None:
             notes.append(f"{', '.join(way.words)}: the same as {', '.join(twin.words)} here")
             continue
-        programs.append((program.steps, way))
+        programs.append((steps, way))
         ways.append(replace(way, calls=calls_per_step(changed)))
     return ways, notes
 
@@ -609,7 +617,7 @@ def apart(one: Trace, other: Trace) -> _Error:
     if alone:
         names = ", ".join(dict.fromkeys(f"'{name}'" for name, _ in alone))
         return _Error(math.inf, why=f"other events than with shorter steps: {names}")
-    blind = next((each.name for each in found.values() if np.isnan(each.error).mean() > 0.5), None)
+    blind = next((each.name for each in found.values() if _blind(each, one)), None)
     if blind is not None:
         return _Error(math.inf, blind, why=f"'{blind}' jumps all the time, and most of it cannot be compared")
     worst = max(found.values(), key=lambda each: _number(each.maximum), default=None)
@@ -618,6 +626,13 @@ def apart(one: Trace, other: Trace) -> _Error:
     if worst is None or shift > size:
         return _Error(shift, "the times of events")
     return _Error(size, worst.name)
+
+
+def _blind(found: Difference, trace: Trace) -> bool:
+    """Whether most of a signal cannot be compared, as far as it is there."""
+    values = np.asarray(trace[found.name])
+    there = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+    return bool(there.any()) and float(np.isnan(found.error)[there].mean()) > 0.5
 
 
 def _number(value: float) -> float:
@@ -657,14 +672,15 @@ def has_nested(scenario: Scenario) -> bool:
 class _Search:
     def __init__(self, made: Experiment, tolerance: float, seconds: float, progress: Progress | None) -> None:
         self.made, self.tolerance, self.seconds = made, tolerance, seconds
-        made.plan  # noqa: B018  # whatever is wrong with the experiment itself is said now
+        for part in parts_of(made):
+            part.plan  # noqa: B018  # whatever is wrong with the experiment itself is said now
         self.span = made.span.stop - made.span.start
         self.own = nominal_step(made.master.pace)
         self.trials = Trials(with_less_patience(made), seconds, progress)
         self.ways, self.notes = _ways(made)
         self.stability = Proofs(made, seconds)
         self.runs: list[_Made] = []
-        self.nested = has_nested(made.plan.scenario)
+        self.nested = has_nested(self._solved_by)
         """Whether there are couplings inside units, of orders of their own."""
         self.closely = may_miss(made) or bool(named_moments(made, self.span / FEWEST))
         """Whether something may be too short for steps, so that checks have to look closely."""
@@ -1028,7 +1044,7 @@ class _Search:
             self.undone.append("whatever else would have been tried: interrupted")
         reason = f"Undecided, because {why}." if best is None else self._reason(best, error)
         rows = self._rows(best, error)
-        if said := unseen(self.made.plan.scenario):
+        if said := unseen(self._solved_by):
             self.notes.append(said)
         if any(row.state == "failed" for row in rows):
             self.notes.append(
@@ -1087,7 +1103,7 @@ class _Search:
     def _with_solvers(self, best: _Made, error: _Error) -> tuple[_Made | None, _Error, str]:
         """The same with the errors of the units' own solvers, which shorter steps do not change; or nothing,
         and why, if these are too large."""
-        if not _coarse(self.made.plan.scenario, self.tolerance):
+        if not _coarse(self._solved_by, self.tolerance):
             return best, error, ""
         change = replace(best.way.change(self.factor(best.rung)), solvers=True)
         trial = self.trials.run(change)
@@ -1106,6 +1122,11 @@ class _Search:
             "tolerances"
         )
         return None, error, why
+
+    @property
+    def _solved_by(self) -> Scenario:
+        """The units as they run; of several structures, those of all."""
+        return self.made.scenario if self.made.structures else self.made.plan.scenario
 
     @property
     def _own(self) -> str:

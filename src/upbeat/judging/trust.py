@@ -975,6 +975,7 @@ class _Judge:
             return "undecided", f"{open_[0].name}: {open_[0].reason}{more}"
         worst_relative = max((one.relative for one in signals.values()), default=0.0)
         limit, about = _percent(self.tolerance), _percent(worst_relative)
+        about += f", apart from errors inside {', '.join(self.boxes)}" if self.boxes else ""
         if len(signals) == 1:
             return "good", f"{next(iter(signals))} is within {limit} of its range, within about {about}"
         return "good", (
