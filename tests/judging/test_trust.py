@@ -403,7 +403,10 @@ SPIKE = up.Function(
 )
 
 
-@pytest.mark.parametrize("heater", [PULSE, SPIKE])
+BELL = up.Function(outputs={"P": "1e4/sqrt(pi)*exp(-((time - 3.33)/1e-4)**2)"})
+
+
+@pytest.mark.parametrize("heater", [PULSE, SPIKE, BELL])
 def test_a_pulse_that_falls_between_all_steps_is_seen(heater: up.Function) -> None:
     """Every run on a grid goes over it, and all agree; the room is warmer by 1 in truth."""
     room = up.Ode({"T": "P - 0.5*T"}, inputs=["P"], start={"T": 1.0})

@@ -1174,7 +1174,7 @@ class _Judge:
         pace = self.plan.master.pace
         usual = None if equal_steps(pace) is not None else nominal_step(pace) or None
         try:
-            with np.errstate(all="ignore"), no_longer_than(max(self.trials.left, LOOK)):
+            with np.errstate(all="ignore"), no_longer_than(self._patience):
                 found = stability_of(self.asked, scan=False, step=usual)
         except (UpbeatError, RunError, OverflowError) as error:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
@@ -1192,12 +1192,17 @@ class _Judge:
         reason = f"{found.verdict}{where}, motions change by {factor} per step"
         return StabilityTrust(found.verdict, reason, found.margin, found.local, assumed)
 
+    @property
+    def _patience(self) -> float:
+        """Seconds for the verdict on stability."""
+        return max(min(self.trials.left, self.trials.seconds / 4.0), LOOK)
+
     def _switching(self) -> StabilityTrust:
         """The verdict on all structures, and on going from one to another."""
         from upbeat.stability.verdicts.structures import stability_of_structures
 
         try:
-            with np.errstate(all="ignore"), no_longer_than(max(self.trials.left, LOOK)):
+            with np.errstate(all="ignore"), no_longer_than(self._patience):
                 found = stability_of_structures(self.asked)
         except (UpbeatError, RunError, OverflowError) as error:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")

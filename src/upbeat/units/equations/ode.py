@@ -459,8 +459,8 @@ def _parameters(equations: Equations) -> dict[str, Expr]:
 
 def named_times(equations: Equations) -> dict[float, float]:
     """Times that outputs and derivatives name: where what is linear in time is compared with something or
-    has a corner, and the points of tables over time. With how much it matters: of a point of a table, how
-    far it is from the line between its neighbours; infinite otherwise."""
+    has a corner, the middle and flanks of bells and steps over it, and the points of tables. With how much it
+    matters: of a point of a table, how far it is from the line between its neighbours; infinite otherwise."""
     cells = [cell for output in equations.outputs for cell in output.definition.cells]
     cells += [cell for state in equations.states for cell in state.derivative.cells]
     written = [equations.written_out(cell) for cell in cells]
@@ -476,6 +476,8 @@ def named_times(equations: Equations) -> dict[float, float]:
         elif isinstance(node, Apply) and node.op in _CORNERED:
             sides = node.args if len(node.args) > 1 else (*node.args, Number(0.0))
             pairs = [(a - b, inf) for a, b in combinations(sides, 2)]
+        elif isinstance(node, Apply) and node.op in _CURVED:
+            pairs = [(side + Number(away), inf) for side in node.args for away in _FLANKS]
         else:
             continue
         for zero, weight in pairs:
@@ -487,6 +489,8 @@ def named_times(equations: Equations) -> dict[float, float]:
 _CORNERED = {
     Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE, Op.ABS, Op.SIGN, Op.MIN, Op.MAX, Op.CLIP
 }  # fmt: skip
+_FLANKS = tuple(0.5 * k for k in range(-6, 7))
+_CURVED = {Op.POW, Op.EXP, Op.TANH, Op.ATAN, Op.COSH, Op.SINH, Op.HYPOT}
 
 
 def _root(expr: Expr) -> float | None:
