@@ -93,6 +93,37 @@ def test_steps_that_fall_into_step_with_pulses_are_not_taken_for_good():
     assert abs(found.improved().run()["room.T"][-1] - 12.0) <= 0.02 * 12.0
 
 
+def test_a_pulse_that_long_steps_go_over_is_seen():
+    """Pulse and trials are on the same side for the first ones: all of them agree that nothing happens."""
+    heater = up.Function(outputs={"P": "50 if 3.33 <= time < 3.35 else 0"})
+    room = up.Ode({"T": "P - 0.5*T"}, inputs=["P"], start={"T": 1.0})
+    scenario = up.Scenario({"heater": heater, "room": room}, {"room.P": "heater.P"})
+    made = up.experiment(scenario, step=0.1, until=6.0, record=["room.T"])
+    found = up.recommend_step(made, tolerance=0.05)
+    assert found.best is not None
+    end = np.exp(-3.0) + 100.0 * (np.exp(-0.5 * 2.65) - np.exp(-0.5 * 2.67))
+    assert abs(found.improved().run()["room.T"][-1] - end) <= 0.05
+
+
+def test_an_event_that_steps_go_over_is_missing():
+    mass = up.Ode({"x": "v", "v": "-x"}, start={"x": 1.0}, outputs={"x": "x", "v": "v"}, solver=TIGHT)
+    dip = {"when": "mass.x <= -0.99999", "then": {"mass.v": "mass.v + 1"}}
+    scenario = up.Scenario({"mass": mass}, events={"dip": dip})
+    found = up.recommend_step(up.experiment(scenario, step=0.1, until=5.0, events="off"), tolerance=1e-2)
+    assert found.best is None or found.improved().run().events.names == ("dip",)
+
+
+def test_steps_inside_nested_scenarios_have_errors_too():
+    """An oscillator inside, at held steps of 0.02 whose error is 3 %, and nothing to see of it outside."""
+    parts = {"a": up.Ode({"x": "v"}, inputs=["v"], start={"x": 1.0}), "b": up.Ode({"v": "-x"}, inputs=["x"])}
+    inside = up.Scenario(parts, {"a.v": "b.v", "b.x": "a.x"}, outputs={"x": "a.x"})
+    box = up.Nested(inside, up.Master(pace=up.Fixed(0.02)), flatten=False)
+    made = up.experiment(up.Scenario({"box": box}), step=0.5, until=8.0)
+    found = up.recommend_step(made, tolerance=1e-2)
+    assert found.best is None
+    assert "steps inside nested scenarios" in found.reason
+
+
 def test_undecided_where_nothing_in_the_table_is_good_enough():
     noise = up.PythonFunction(lambda t, u, p: math.sin(1e7 * t), outputs=["y"])
     scenario = up.Scenario({"noise": noise})
@@ -272,3 +303,22 @@ def test_nothing_in_the_table_contradicts_the_recommendation() -> None:
     for row in advice.settings:
         if row.error is not None and row.error < 0.8e-3 and row.work is not None:
             assert row.work >= advice.best.work, row
+
+
+def test_steps_of_a_run_through_several_structures():
+    """A tank is emptied, and joined to another at half its height: closed forms before and after."""
+    first = up.Ode({"h": "-0.2 + q"}, inputs={"q": 0.0}, start={"h": 1.0}, solver=TIGHT)
+    second = up.Ode({"h": "q"}, inputs={"q": 0.0}, solver=TIGHT)
+    opens = {"when": "first.h <= 0.5", "to": "joined"}
+    scenario = up.Scenario(
+        {"first": first, "second": second},
+        {"first.q": "second.h - first.h", "second.q": "first.h - second.h"},
+        structures={"apart": {"units": ["first"], "events": {"opens": opens}}, "joined": {}},
+    )
+    found = up.recommend_step(up.experiment(scenario, step=0.1, until=5.0, events="auto"), tolerance=1e-3)
+    assert found.best is not None
+    trace = found.improved().run()
+    after = np.maximum(trace.time - 2.5, 0.0)
+    joined = 0.5 * (0.5 - 0.2 * after - 0.1 + 0.6 * np.exp(-2.0 * after))
+    exact = np.where(trace.time < 2.5, 1.0 - 0.2 * trace.time, joined)
+    assert np.abs(trace["first.h"] - exact).max() <= 1e-3

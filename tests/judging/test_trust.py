@@ -13,7 +13,7 @@ import pytest
 
 import upbeat as up
 from upbeat.cli.main import main
-from upbeat.judging.comparing import UNCHANGED, Change, Trial, Trials
+from upbeat.judging.comparing import UNCHANGED, Change, Trial, Trials, compare
 from upbeat.judging.trust import _horizon
 from upbeat.report.trust import describe
 
@@ -374,14 +374,99 @@ def test_a_horizon_is_for_chaos_only() -> None:
     t = np.linspace(0.0, 20.0, 401)
     good = np.ones(len(t), dtype=bool)
     chaos = [np.minimum(1e-4 * 0.5**k * np.exp(1.2 * t), 0.6) for k in range(3)]
-    found = _horizon(t, chaos, good, 1.0)
+    signal = np.sin(6.0 * t)
+    found = _horizon(t, signal, chaos, good, 1.0)
     assert found == pytest.approx(np.log(1e3) / 1.2, abs=0.1)
     phase = [0.02 * 0.5**k * t for k in range(3)]  # a frequency that is a little wrong
-    assert _horizon(t, phase, good, 1.0) is None
+    assert _horizon(t, signal, phase, good, 1.0) is None
     switch = [np.where(t > 5.0 + 0.1 * k, 1.0, 0.0) for k in range(3)]
-    assert _horizon(t, switch, good, 1.0) is None
+    assert _horizon(t, signal, switch, good, 1.0) is None
     unstable = [1e-3 * np.exp(2.0 * t), 1e-4 * np.exp(t), 1e-5 * np.ones(len(t))]
-    assert _horizon(t, unstable, good, 1.0) is None
+    assert _horizon(t, signal, unstable, good, 1.0) is None
+
+
+def test_an_oscillator_that_is_steep_at_times_and_drifts_is_not_chaos() -> None:
+    """Van der Pol's: its phase is wrong by an amount in every turn, and differences are as large as they get
+    wherever it is steep."""
+    slow = up.Ode({"x": "v"}, inputs=["v"], start={"x": 2.0})
+    steep = up.Ode({"v": "20*(1 - x**2)*v - x"}, inputs=["x"], solver=up.RK4(steps=4))
+    scenario = up.Scenario({"p": slow, "q": steep}, {"p.v": "q.v", "q.x": "p.x"})
+    found = up.trust(scenario, step=0.01, until=60.0)
+    assert found.horizon is None
+    assert found.verdict != "good"
+
+
+PULSE = up.Function(outputs={"P": "1e4 if 3.33 <= time < 3.3301 else 0"})
+SPIKE = up.Function(
+    outputs={"P": "spike(time)"},
+    tables={"spike": {"x": [0.0, 3.329, 3.33, 3.3301, 3.3302, 5.0], "y": [0.0, 0.0, 0.0, 1e4, 0.0, 0.0]}},
+)
+
+
+BELL = up.Function(outputs={"P": "1e4/sqrt(pi)*exp(-((time - 3.33)/1e-4)**2)"})
+
+
+@pytest.mark.parametrize("heater", [PULSE, SPIKE, BELL])
+def test_a_pulse_that_falls_between_all_steps_is_seen(heater: up.Function) -> None:
+    """Every run on a grid goes over it, and all agree; the room is warmer by 1 in truth."""
+    room = up.Ode({"T": "P - 0.5*T"}, inputs=["P"], start={"T": 1.0})
+    scenario = up.Scenario({"heater": heater, "room": room}, {"room.P": "heater.P"})
+    found = up.trust(scenario, step=0.1, until=6.0)["room.T"]
+    assert found.verdict == "not good"
+    assert found.error == pytest.approx(np.exp(-0.5 * (3.4 - 3.33)), rel=0.02)
+
+
+def test_a_spike_of_an_input_that_falls_between_all_steps_is_seen() -> None:
+    room = up.Ode({"T": "P - 0.5*T"}, inputs=["P"], start={"T": 1.0})
+    scenario = up.Scenario({"room": room}, {"room.P": "heat"}, inputs=["heat"])
+    spike = up.Signals([0.0, 3.33, 3.3301, 3.3302, 6.0], {"heat": [0.0, 0.0, 1e4, 0.0, 0.0]})
+    found = up.trust(scenario, step=0.1, until=6.0, signals=spike)["room.T"]
+    assert found.verdict == "not good"
+    smooth = up.Signals([0.0, 3.33, 3.3301, 3.3302, 6.0], {"heat": [0.0, 0.0, 0.0, 0.0, 0.0]})
+    assert up.trust(scenario, step=0.1, until=6.0, signals=smooth)["room.T"].verdict == "good"
+
+
+def test_an_event_whose_condition_holds_between_all_steps_is_missed() -> None:
+    clock = up.Ode({"x": "1"})
+    tank = up.Ode({"y": "-y"}, start={"y": 1.0})
+    hit = {"when": "(clock.x - 3.0137)**2 <= 1e-8", "then": {"tank.y": "tank.y + 1"}}
+    scenario = up.Scenario({"clock": clock, "tank": tank}, events={"hit": hit})
+    found = up.trust(scenario, step=0.1, until=5.0, events="off")
+    (event,) = found.events
+    assert (event.verdict, event.count) == ("not good", 0)
+    assert event.missed == pytest.approx((3.0136,), abs=1e-5)
+    assert found["tank.y"].verdict == "not good"
+
+
+def test_cells_of_arrays_are_signals() -> None:
+    """x' = -x + y and y' = -3y, twice, with held inputs."""
+    one = up.Ode({"x": ["-x[0] + u[0]", "-x[1] + u[1]"]}, inputs={"u": {"size": 2}}, start={"x": [1.0, 2.0]})
+    two = up.Ode({"y": ["-3*y[0]", "-3*y[1]"]}, start={"y": [1.0, 0.0]})
+    found = up.trust(up.Scenario({"one": one, "two": two}, {"one.u": "two.y"}), step=0.1, until=2.0)
+    exact = 1.5 * np.exp(-found.trace.time) - 0.5 * np.exp(-3 * found.trace.time)
+    true = float(np.abs(found.trace["one.x[0]"] - exact).max())
+    assert found["one.x[0]"].error == pytest.approx(true, rel=0.05)
+    assert found["one.x[1]"].verdict == "good"
+    assert "one.u[0]" in [one.name for one in found.inputs]
+
+
+def test_steps_that_samples_cut_are_halved_all_the_same() -> None:
+    """x' = -x, sampled every 0.05 s while the usual step is 0.2 s: with the half of it nothing changes."""
+    units = {"tank": FALL, "look": up.blocks.sample_hold(0.05)}
+    scenario = up.Scenario(units, {"look.u": "tank.x", "tank.u": "look.y"})
+    found = up.trust(scenario, step=0.2, until=2.0)
+    assert found.verdict == "good"
+    assert abs(found.trace["tank.x"][-1] - 0.95**40) < 1e-6
+
+
+def test_the_verdict_on_stability_takes_no_longer_than_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delay line keeps so many numbers that to try out each of them takes many minutes."""
+    monkeypatch.setattr("upbeat.judging.trust.LOOK", 0.2)
+    units = {"tank": FALL, "pipe": up.blocks.transport_delay(delay=1.0, points=400)}
+    scenario = up.Scenario(units, {"pipe.u": "tank.x", "tank.u": "pipe.y"})
+    found = up.trust(scenario, step=0.05, until=0.2, seconds=1.0)
+    assert found.stability is not None
+    assert found.stability.reason == "undecided, because there was no time to look at it any longer"
 
 
 def test_the_command(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -457,3 +542,35 @@ def test_from_event_to_event_there_are_no_steps_to_be_wrong() -> None:
     assert found.verdict == "good"
     assert {event.verdict for event in found.events} == {"good"}
     assert [unit.unit for unit in found.solvers] == ["light"]
+
+
+def test_a_run_through_several_structures_is_judged_as_a_whole() -> None:
+    """A tank is emptied, and joined to another at half its height: closed forms before and after."""
+    exact = up.DormandPrince(rtol=1e-10, atol=1e-12)
+    first = up.Ode({"h": "-0.2 + q"}, inputs={"q": 0.0}, start={"h": 1.0}, solver=exact)
+    second = up.Ode({"h": "q"}, inputs={"q": 0.0}, solver=exact)
+    opens = {"when": "first.h <= 0.5", "to": "joined"}
+    scenario = up.Scenario(
+        {"first": first, "second": second},
+        {"first.q": "second.h - first.h", "second.q": "first.h - second.h"},
+        structures={"apart": {"units": ["first"], "events": {"opens": opens}}, "joined": {}},
+    )
+    found = up.trust(scenario, step=0.1, until=5.0, inputs="hold", events="look_ahead")
+    t = found.trace.time
+    after = np.maximum(t - 2.5, 0.0)
+    joined = 0.5 * (0.5 - 0.2 * after - 0.1 + 0.6 * np.exp(-2.0 * after))
+    true = np.abs(found.trace["first.h"] - np.where(t < 2.5, 1.0 - 0.2 * t, joined))
+    assert found["first.h"].error == pytest.approx(float(true.max()), rel=0.1)
+    assert found["second.h"].verdict == "not good", "of a unit that is there for half of the time"
+    assert [(one.name, one.verdict) for one in found.events] == [("opens", "good")]
+    assert found.repeats
+    assert found.stability is not None
+    assert found.stability.verdict == "undecided"
+    with pytest.raises(up.InvalidInput, match="--structure"):
+        up.trust(scenario, step=0.1, until=5.0, bonds=[("first.h", "second.h")])
+
+
+def test_rows_of_one_time_are_compared_place_by_place() -> None:
+    """Two jumps at one instant are three rows: the same run again is the same."""
+    trace = up.Trace.from_arrays([0.0, 1.0, 1.0, 1.0, 2.0], {"mode": [0, 0, 1, 2, 2]})
+    assert compare(trace, trace).worst == 0.0

@@ -86,6 +86,21 @@ def test_it_tells_what_became_of_the_scenario(folder: Path) -> None:
     assert "Signals" in sections(page), "the rest is there"
 
 
+@pytest.mark.usefixtures("quick")
+def test_all_parts_of_the_judgement_are_in_it(tmp_path: Path) -> None:
+    mass = up.Ode({"x": "v", "v": "-x + u"}, inputs=["u"], start={"x": 1.0})
+    brake = up.Function(inputs=["v"], outputs={"u": "-v"})
+    links = {"mass.u": "brake.u", "brake.v": "mass.v"}
+    scenario = up.Scenario({"mass": mass, "brake": brake}, links, properties={"low": "always(mass.x <= 2)"})
+    found = up.trust(scenario, step=0.1, until=2.0)
+    up.write_report(found.trace, tmp_path / "run.html", trust=found)
+    text = checked((tmp_path / "run.html").read_text())
+    assert "Property low: good" in text
+    assert "Stability: stable" in text
+    assert re.search(r"Unit mass: \d+ % of the time", text)
+    assert "Input brake.v: moves" in text
+
+
 def test_markdown_has_its_pictures_beside_it(folder: Path) -> None:
     assert main(["report", "run.csv", "--md", "run.md", "--quiet"]) == 0
     text = (folder / "run.md").read_text()

@@ -9,9 +9,11 @@ several times, since a unit may have nothing to forget at first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from math import isfinite
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from math import inf, isfinite
 from typing import Any
 
 from upbeat.core.abilities import Ability, Model, instantiated
@@ -35,6 +37,25 @@ Seen = list[Signal | None]
 """The value of every output."""
 
 
+_UNTIL: ContextVar[float] = ContextVar("until", default=inf)
+
+
+@contextmanager
+def no_longer_than(seconds: float) -> Iterator[None]:
+    """What is tried out here ends with `StepError` when so many seconds on the wall are over."""
+    before = _UNTIL.set(min(_UNTIL.get(), time.monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _UNTIL.reset(before)
+
+
+def check_time() -> None:
+    """Raise `StepError` if the time is over that `no_longer_than` has given."""
+    if time.monotonic() > _UNTIL.get():
+        raise StepError("there was no time to look at it any longer")
+
+
 class Allowance:
     """How much may still be computed, counted in evaluations of equations: for those who only try a unit out.
 
@@ -51,6 +72,7 @@ class Allowance:
 
     def spend(self) -> None:
         """One evaluation, or something like it."""
+        check_time()
         self.left -= 1
         if self.left < 0:
             raise StepError(

@@ -49,11 +49,13 @@ from upbeat.engine.nesting.model import nested_of
 from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
-from upbeat.master.paces.pace import scaled
+from upbeat.master.paces.lookahead import LookAhead
+from upbeat.master.paces.pace import Fixed, nominal_step, scaled
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.trace import Trace, UnknownSignal
-from upbeat.units.equations.ode import equations_of
+from upbeat.units.discrete.unit import Schedule
+from upbeat.units.equations.ode import equations_of, named_times
 from upbeat.units.process import bare, placed_like
 from upbeat.units.solving.solvers import solver_of
 
@@ -78,13 +80,15 @@ class Change:
     `step` is a factor for the communication steps, of nested scenarios, too. `inputs` and `coupling` take the
     place of those of the master (what `Master.ports` says of single inputs stays). With `solvers`, units of
     equations are solved more finely (four times as many steps, or tolerances 256 times smaller), and FMUs are
-    asked to. `again` tells runs apart that are the same on purpose.
+    asked to. `closely`: steps also end at times that equations and inputs name, and where an event between
+    units is expected (see `closer`). `again` tells runs apart that are the same on purpose.
     """
 
     step: float = 1.0
     inputs: Approximation | None = None
     coupling: Coupling | None = None
     solvers: bool = False
+    closely: bool = False
     again: int = 0
 
     def __str__(self) -> str:
@@ -94,6 +98,7 @@ class Change:
             said.append(f"steps / {part:.3g}" if part > 1 else f"steps × {self.step:.3g}")
         said += [_called(part) for part in (self.coupling, self.inputs) if part is not None]
         said += ["finer solvers"] if self.solvers else []
+        said += ["a closer look at times and conditions"] if self.closely else []
         return ", ".join(said) or ("the same again" if self.again else "as it is")
 
     def of(self, experiment: Experiment) -> Experiment:
@@ -103,8 +108,10 @@ class Change:
         if self.solvers:
             scenario = with_finer_solvers(scenario)
         if self.step != 1.0:
-            scenario = _inner_steps(scenario, self.step)
+            scenario = inner_steps(scenario, self.step)
         master = _with_steps(experiment.master, self.step)
+        if self.closely:
+            scenario, master = closer(experiment, scenario, master)
         if self.inputs is not None:
             master = replace(master, inputs=self.inputs)
         if self.coupling is not None:
@@ -126,7 +133,7 @@ def _called(part: Any) -> str:
     for own in fields(part) if is_dataclass(part) else ():
         usual = own.default if own.default_factory is MISSING else own.default_factory()
         if (value := getattr(part, own.name)) != usual:
-            said.append(f"{own.name}={value!r}")
+            said.append(f"{own.name}={_called(value) if is_dataclass(value) else repr(value)}")
     return f"{type(part).__name__}({', '.join(said)})"
 
 
@@ -142,7 +149,7 @@ def _with_steps(master: Master, factor: float) -> Master:
     return replace(master, pace=pace)
 
 
-def _inner_steps(scenario: Scenario, factor: float) -> Scenario:
+def inner_steps(scenario: Scenario, factor: float) -> Scenario:
     """The scenario whose nested ones have other steps, too, as far as that can be said."""
 
     def changed(model: Model) -> Model:
@@ -151,9 +158,78 @@ def _inner_steps(scenario: Scenario, factor: float) -> Scenario:
             return model
         pace = scaled(nested.master.pace, factor)
         master = nested.master if pace is None else replace(nested.master, pace=pace)
-        return replace(nested, scenario=_inner_steps(nested.scenario, factor), master=master)
+        return replace(nested, scenario=inner_steps(nested.scenario, factor), master=master)
 
     return with_models(scenario, changed)
+
+
+MOST = 2000
+"""At so many named times steps end at most, those that matter most first."""
+BEHIND = 1e-3
+"""And as often right behind one of them, by this part of the way to the next."""
+
+
+def named_moments(experiment: Experiment, near: float | None = None) -> list[float]:
+    """Times that equations, tables and inputs name, so close to each other that a step (as long as `near`)
+    may go over both: what happens in between, no communication point may ever see."""
+    found: dict[float, float] = {}
+    near = near or nominal_step(experiment.master.pace) or math.inf
+    for _, model in units_inside(experiment.scenario):
+        if (equations := equations_of(model)) is not None:
+            for at, weight in named_times(equations).items():
+                found[at] = max(found.get(at, 0.0), weight)
+    if (signals := experiment.signals) is not None:
+        bends = [np.abs(np.diff(v, 2)) for v in map(_reals, signals.values.values()) if v is not None]
+        largest = np.max(bends, axis=0) if bends else np.zeros(max(len(signals.time) - 2, 0))
+        found |= dict(zip(signals.time[1:-1], largest.tolist(), strict=True))
+    first, last = experiment.span.start, experiment.span.stop
+    inside = sorted(t for t in found if first < t < last)
+    close = [
+        t
+        for k, t in enumerate(inside)
+        if (k > 0 and t - inside[k - 1] < near) or (k + 1 < len(inside) and inside[k + 1] - t < near)
+    ]
+    return sorted(sorted(close, key=lambda t: -found[t])[:MOST])
+
+
+def _reals(values: Sequence[Any]) -> Numbers | None:
+    if not all(isinstance(value, (int, float)) for value in values):
+        return None
+    return np.asarray(values, dtype=np.float64)
+
+
+def may_miss(experiment: Experiment) -> bool:
+    """Whether conditions between units are looked at only where steps end anyway."""
+    parts = experiment.structures.values() or (experiment,)
+    return any(part.scenario.events and type(part.plan.master.pace) is Fixed for part in parts)
+
+
+def closer(experiment: Experiment, scenario: Scenario, master: Master) -> tuple[Scenario, Master]:
+    """The scenario and its master with steps that end also at named moments, and where an event is expected:
+    what is too short for its steps shows in such a run."""
+    moments, last = named_moments(experiment), experiment.span.stop
+    if moments:
+        gaps = np.diff([*moments, last]) * BEHIND
+        times = sorted({*moments, *(np.asarray(moments) + gaps).tolist()})
+        units = {**scenario.units, _moments_unit(scenario): Schedule(times)}
+        scenario = scenario.with_parts(units=units)
+    if may_miss(experiment):
+        master = replace(master, pace=LookAhead(nominal_step(master.pace)), events=None)
+    return scenario, master
+
+
+def _moments_unit(scenario: Scenario) -> str:
+    """A name that no unit has."""
+    names = ("moments", *(f"moments{k}" for k in range(len(scenario.units))))
+    return next(name for name in names if name not in scenario.units)
+
+
+def _without_moments(trace: Trace, scenario: Scenario) -> None:
+    """Leave out of the log what was there only to end steps."""
+    own, log = f"{_moments_unit(scenario)}.event", trace.events
+    codes = [code for code, kind in enumerate(log.kinds) if kind.name == own]
+    if codes:
+        trace.events = log.take(np.flatnonzero(~np.isin(log.codes, codes)))
 
 
 def with_finer_solvers(scenario: Scenario) -> Scenario:
@@ -382,6 +458,8 @@ class Trials:
             self._progress(f"{change} (run {len(self.made) + 1}, {self.spent:.0f} s)")
             with nullcontext() if first else quietly():
                 trace = change.of(self.experiment).run(report)
+            if change.closely:
+                _without_moments(trace, self.experiment.scenario)
         except _OutOfTime as error:
             return failed(error, f"ended: the budget of {self.seconds:.3g} s was used up")
         except KeyboardInterrupt as error:
@@ -648,10 +726,13 @@ class Aligned:
             there = numbered(self.base, trace, name)[1]
         when, own = trace.time, self.time
         place = np.clip(np.searchsorted(when, own + self._same, side="right") - 1, 0, len(when) - 1)
-        # Of several rows of one time, the first belongs to the first and the last to the last.
-        first_here = np.concatenate([[True], np.diff(own) > 0])
+        # Of several rows of one time, each belongs to that of its place, if there are as many in both;
+        # otherwise the first to the first and the others to the last.
+        begin = np.searchsorted(own, own, side="left")
+        rank, count = np.arange(len(own)) - begin, np.searchsorted(own, own, side="right") - begin
         first_there = np.searchsorted(when, when[place] - self._same, side="left")
-        place = np.where(first_here & self.twice, first_there, place)
+        as_many = place - first_there + 1 == count
+        place = np.where(self.twice & (as_many | (rank == 0)), first_there + rank, place)
         found = there[place].astype(np.float64)
         blur = np.zeros(len(own))
         off = np.abs(when[place] - own) > self._same

@@ -31,19 +31,25 @@ import numpy as np
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, UpbeatError
+from upbeat.core.replay import no_longer_than
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import some_apart
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.settings import Settings
 from upbeat.judging.comparing import FINER as FINER_SOLVERS
 from upbeat.judging.comparing import (
     Change,
     Comparison,
+    Difference,
     Progress,
     Trial,
     Trials,
     compare,
     finer,
+    inner_steps,
+    may_miss,
+    named_moments,
     units_inside,
     unseen,
     with_models,
@@ -58,6 +64,7 @@ from upbeat.master.settings import settings_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.stability.verdicts.judge import induced, stability_of
 from upbeat.trace.trace import Trace
+from upbeat.units.process import bare
 from upbeat.units.solving.solvers import solver_of
 
 SECONDS = 60.0
@@ -133,7 +140,12 @@ def calls_per_step(experiment: Experiment) -> int:
                     found += max(calls(instruction.then), calls(instruction.orelse))
         return found
 
-    return max(1, calls(experiment.plan.program.steps["step"]))
+    return max(1, *(calls(part.plan.program.steps["step"]) for part in parts_of(experiment)))
+
+
+def parts_of(experiment: Experiment) -> tuple[Experiment, ...]:
+    """The experiment of each structure, or the one there is."""
+    return tuple(experiment.structures.values()) or (experiment,)
 
 
 # ----------------------------------------------------------------------------------------------------
@@ -346,13 +358,15 @@ def _given(given: Scenario | Experiment, step: float | None, settings: Settings)
 
 @dataclass(frozen=True)
 class _Outer(Change):
-    """A change of the scenario's own steps only: those of nested ones are settings of their own. All rows are
-    recorded."""
+    """A change of the scenario's own steps only: those of nested ones are settings of their own, and become
+    finer with the solvers. All rows are recorded."""
 
     def of(self, experiment: Experiment) -> Experiment:
         pace = scaled(experiment.master.pace, self.step)
         assert pace is not None  # `_given` has asked
         outer = replace(experiment, master=replace(experiment.master, pace=pace), every=1)
+        if self.solvers:
+            outer = replace(outer, scenario=inner_steps(outer.scenario, 1.0 / FINER_SOLVERS))
         return replace(self, step=1.0).plainly(outer)
 
     def plainly(self, experiment: Experiment) -> Experiment:
@@ -379,8 +393,8 @@ class _Way:
         order."""
         return float(self.order if self.order < 3 or self.corrected else self.order - 1)
 
-    def change(self, factor: float) -> Change:
-        return _Outer(step=factor, inputs=self.inputs, coupling=self.coupling)
+    def change(self, factor: float, *, closely: bool = False) -> Change:
+        return _Outer(step=factor, inputs=self.inputs, coupling=self.coupling, closely=closely)
 
 
 def _words(coupling: Coupling, inputs: Approximation) -> tuple[str, str]:
@@ -392,9 +406,9 @@ def _words(coupling: Coupling, inputs: Approximation) -> tuple[str, str]:
 
 def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
     """The ways that the units allow, the present one first, and what is said about the others."""
-    closed = made.closed
     own = made.master
-    runs = own.settled(closed)
+    parts = parts_of(made)
+    runs = own.settled(parts[0].closed)
     words, order = _words(runs.coupled, runs.approximated), convergence(runs.approximated)
     if own.inputs is None and dict(runs.ports) != dict(own.ports):  # chosen for each input, because of events
         words, order = (words[0], "auto"), max(order, *map(convergence, runs.ports.values()))
@@ -403,7 +417,9 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
     # A coupling that was chosen for what it does besides (early stops, rates, constraints) is kept.
     couplings: list[Coupling | None] = [None]
     if isinstance(runs.coupled, usual):
-        back = all(Ability.ROLLBACK in model.abilities for model in closed.units.values())
+        back = all(
+            Ability.ROLLBACK in model.abilities for part in parts for model in part.closed.units.values()
+        )
         others: list[Coupling] = [GaussSeidel(), Jacobi()]
         others += [Iterated(GaussSeidel(), corrections=1)] if back else []
         couplings = [keeping(runs.coupled, each) for each in others]
@@ -416,22 +432,22 @@ def _ways(made: Experiment) -> tuple[list[_Way], list[str]]:
                     _Way(coupling, inputs, _words(here, inputs), convergence(inputs), 1, corrected=corrected)
                 )
     ways: list[_Way] = []
-    programs: list[tuple[Any, _Way]] = []
+    programs: list[tuple[list[Any], _Way]] = []
     notes: list[str] = []
     for way in found:
         try:
             changed = way.change(1.0).of(made)
-            program = changed.plan.program
+            steps = [part.plan.program.steps for part in parts_of(changed)]
         except UpbeatError as error:
             if way.present:
                 raise
             notes.append(f"{', '.join(way.words)}: not possible, because {error}")
             continue
-        twin = next((other for known, other in programs if known == program.steps), None)
+        twin = next((other for known, other in programs if known == steps), None)
         if twin is not None:
             notes.append(f"{', '.join(way.words)}: the same as {', '.join(twin.words)} here")
             continue
-        programs.append((program.steps, way))
+        programs.append((steps, way))
         ways.append(replace(way, calls=calls_per_step(changed)))
     return ways, notes
 
@@ -478,6 +494,11 @@ class Proofs:
         self.stopped = False
         self.why = ""
 
+    @property
+    def left(self) -> float:
+        """Seconds that are left for proofs."""
+        return max(PART * self._seconds - self._spent, 0.0)
+
     def __call__(self, change: Changed) -> Proof:
         if change not in self._known:
             self._known[change] = self._judged(change)
@@ -488,14 +509,15 @@ class Proofs:
         if self._walled:
             self.why = "units that run in processes of their own are not looked into"
             return unknown
-        if self._spent > PART * self._seconds:
+        if self.left <= 0.0:
             self.stopped = True
             return replace(unknown, label="")
         begun = time.monotonic()
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
+            # What grows out of all numbers is what is asked.
+            with np.errstate(all="ignore"), no_longer_than(self.left):
                 found = stability_of(changed, step=size, scan=False)
         except UpbeatError as error:
             self.why = str(error)
@@ -519,7 +541,7 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), no_longer_than(self.left):
                 found = induced(changed, step=size)
         except UpbeatError:
             return None
@@ -595,7 +617,7 @@ def apart(one: Trace, other: Trace) -> _Error:
     if alone:
         names = ", ".join(dict.fromkeys(f"'{name}'" for name, _ in alone))
         return _Error(math.inf, why=f"other events than with shorter steps: {names}")
-    blind = next((each.name for each in found.values() if np.isnan(each.error).mean() > 0.5), None)
+    blind = next((each.name for each in found.values() if _blind(each, one)), None)
     if blind is not None:
         return _Error(math.inf, blind, why=f"'{blind}' jumps all the time, and most of it cannot be compared")
     worst = max(found.values(), key=lambda each: _number(each.maximum), default=None)
@@ -604,6 +626,13 @@ def apart(one: Trace, other: Trace) -> _Error:
     if worst is None or shift > size:
         return _Error(shift, "the times of events")
     return _Error(size, worst.name)
+
+
+def _blind(found: Difference, trace: Trace) -> bool:
+    """Whether most of a signal cannot be compared, as far as it is there."""
+    values = np.asarray(trace[found.name])
+    there = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(len(values), dtype=bool)
+    return bool(there.any()) and float(np.isnan(found.error)[there].mean()) > 0.5
 
 
 def _number(value: float) -> float:
@@ -619,8 +648,10 @@ def _prime(number: int) -> int:
 
 
 def _coarse(scenario: Scenario, tolerance: float) -> bool:
-    """Whether solvers of units may make errors that count beside this tolerance, and that no other
-    communication step would show."""
+    """Whether solvers of units, or steps inside nested scenarios, may make errors that count beside this
+    tolerance, and that no other communication step would show."""
+    if has_nested(scenario):
+        return True
     for path, model in units_inside(scenario):
         solver = solver_of(model)
         if finer(model) is None:
@@ -633,16 +664,26 @@ def _coarse(scenario: Scenario, tolerance: float) -> bool:
     return False
 
 
+def has_nested(scenario: Scenario) -> bool:
+    """Whether a unit is a scenario of its own."""
+    return any(nested_of(bare(model)) is not None for model in scenario.units.values())
+
+
 class _Search:
     def __init__(self, made: Experiment, tolerance: float, seconds: float, progress: Progress | None) -> None:
         self.made, self.tolerance, self.seconds = made, tolerance, seconds
-        made.plan  # noqa: B018  # whatever is wrong with the experiment itself is said now
+        for part in parts_of(made):
+            part.plan  # noqa: B018  # whatever is wrong with the experiment itself is said now
         self.span = made.span.stop - made.span.start
         self.own = nominal_step(made.master.pace)
         self.trials = Trials(with_less_patience(made), seconds, progress)
         self.ways, self.notes = _ways(made)
         self.stability = Proofs(made, seconds)
         self.runs: list[_Made] = []
+        self.nested = has_nested(self._solved_by)
+        """Whether there are couplings inside units, of orders of their own."""
+        self.closely = may_miss(made) or bool(named_moments(made, self.span / FEWEST))
+        """Whether something may be too short for steps, so that checks have to look closely."""
         self.undone: list[str] = []
         self.rejected: dict[tuple[_Way, int], str] = {}
         self.reference: _Made | None = None
@@ -693,7 +734,7 @@ class _Search:
         return made
 
     def _run(self, way: _Way, rung: int, factor: float, *, check: bool) -> _Made:
-        change = way.change(factor)
+        change = way.change(factor, closely=check and self.closely)
         trial = self.trials.run(change)
         trace = trial.trace or trial.partial
         work = Work(0, 0)
@@ -923,7 +964,7 @@ class _Search:
             return check.trial.failure
         seen = apart(run.trace, check.trace)
         ratio = check.step / run.step
-        p = max(1.0, min(order, run.way.order))
+        p = 1.0 if self.nested else max(1.0, min(order, run.way.order))
         found = replace(seen, size=seen.size / (1.0 - ratio**p))
         self.reference, self.reference_error = check, found.size * ratio**p
         return found
@@ -1003,7 +1044,7 @@ class _Search:
             self.undone.append("whatever else would have been tried: interrupted")
         reason = f"Undecided, because {why}." if best is None else self._reason(best, error)
         rows = self._rows(best, error)
-        if said := unseen(self.made.plan.scenario):
+        if said := unseen(self._solved_by):
             self.notes.append(said)
         if any(row.state == "failed" for row in rows):
             self.notes.append(
@@ -1062,7 +1103,7 @@ class _Search:
     def _with_solvers(self, best: _Made, error: _Error) -> tuple[_Made | None, _Error, str]:
         """The same with the errors of the units' own solvers, which shorter steps do not change; or nothing,
         and why, if these are too large."""
-        if not _coarse(self.made.plan.scenario, self.tolerance):
+        if not _coarse(self._solved_by, self.tolerance):
             return best, error, ""
         change = replace(best.way.change(self.factor(best.rung)), solvers=True)
         trial = self.trials.run(change)
@@ -1077,10 +1118,20 @@ class _Search:
             return best, replace(worst, size=error.size + size), ""
         why = (
             f"with steps of {best.step:.6g} the error of the coupling is about {error.size:.2g}, but that of "
-            f"the units' own solvers about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
+            f"{self._own} about {size:.2g} ({own.worst or own.why}): give them smaller steps or "
             "tolerances"
         )
         return None, error, why
+
+    @property
+    def _solved_by(self) -> Scenario:
+        """The units as they run; of several structures, those of all."""
+        return self.made.scenario if self.made.structures else self.made.plan.scenario
+
+    @property
+    def _own(self) -> str:
+        """Who else makes steps, in words."""
+        return "the units' own solvers" + (", and of steps inside nested scenarios," if self.nested else "")
 
     def _present(self, best: _Made | None) -> None:
         """What the experiment has now is tried, too, if there is work left for it."""

@@ -22,13 +22,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, RunError, UpbeatError, check_type, suggest
+from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind
+from upbeat.core.replay import no_longer_than
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.settings import Settings, default_pace
 from upbeat.judging.comparing import (
@@ -46,6 +48,8 @@ from upbeat.judging.comparing import (
     finer,
     jumps,
     match,
+    may_miss,
+    named_moments,
     numbered,
     scale_of,
     units_inside,
@@ -398,6 +402,8 @@ ODD = 0.3 * (math.sqrt(5.0) - 1.0)
 """Of H, about 0.37: steps that fall in with none of the others, since no two multiples are equal."""
 NOTHING = 1e-2
 """Differences of this part of the tolerance have no order to see, and need none."""
+CUT = 0.75
+"""Steps that are shorter than this part of the usual ones are cut by something else."""
 AGREE, CLOSE = 0.5, 0.2
 """Orders that differ by less agree; those that differ by less than the second, closely."""
 LEAST = 0.4
@@ -410,8 +416,11 @@ SURE: dict[Confidence, float] = {"high": 1.2, "fair": 2.0, "low": 4.0}
 """By what factor an estimate may be off."""
 
 
+CLOSER = "a run with steps that end where times are named and events expected"
 COMPARED = 8
 """All levels and checks are compared with the run in about so many times the time that one takes."""
+LOOK = 2.0
+"""Seconds that the verdict on stability may take, however little of the budget is left."""
 PROFILE = 0.1
 """Seconds in which it is measured which unit takes the time."""
 STIFF = 100
@@ -432,31 +441,48 @@ class _Judge:
     ) -> None:
         self.asked, self.given, self.tolerance = made, trace, tolerance
         self.progress = progress or (lambda text: None)
-        plan = made.plan
-        self.scenario = plan.scenario
-        self.bonds = power_bonds(self.scenario, bonds)
+        parts = tuple(made.structures.values()) or (made,)
+        self.plan = parts[0].plan
+        """Of several structures, that of the first: pace, coupling and inputs are those of all."""
+        self.several = bool(made.structures)
+        self.scenario = made.scenario if self.several else self.plan.scenario
+        if bonds and self.several:
+            raise InvalidInput(
+                "bonds of a scenario with several structures are judged for one of them: choose it by "
+                f'--structure, in Python experiment.structures["{next(iter(made.structures))}"]'
+            )
+        self.bonds = () if self.several else power_bonds(self.scenario, bonds)
         self.names = tuple(column.name for column in made.selection.columns)
         self.connected = {
             self.scenario.column(c.unit, c.port): c
-            for c in self.scenario.connections
+            for c in (() if self.several else self.scenario.connections)
             if c.unit not in self.scenario.added_units
         }
-        own = plan.program.columns
+        own = {name: one for part in parts for name, one in part.plan.program.columns.items()}
         wanted = [name for name in self.connected if name in own]
         wanted += [name for bond in self.bonds for name in bond.named(self.scenario)]
-        if made.scenario.properties:
+        if made.scenario.properties and not self.several:
             wanted += [n for one in closed_properties(made.scenario) for n in sorted(one.signals)]
-        patterns = [*self.names, *wanted]
+        self.cells = {
+            name: cell_names(name, one.cells if one.cells > 1 else None) for name, one in own.items()
+        }
+        whole = {cell: name for name, cells in self.cells.items() for cell in (name, *cells)}
+        patterns = [whole[name] for name in (*self.names, *wanted) if name in whole]  # all but "structure"
         self.made = made.with_(record=tuple(dict.fromkeys(map(_literal, patterns))))
         self.trials = Trials(self.made, seconds, progress)
         self.notes: list[str] = []
+        self.first = 1.0
+        """What the steps of all runs are parts of, relative to the usual ones: less where times known before,
+        as those of samples, make steps shorter anyway."""
         self.home = 0
         """Which of the levels has the steps of the run itself."""
         self.unlooked = ""
         """Why nothing is known about solvers; empty if something is."""
         self.unchecked = ""
         """Why there is no run with odd steps."""
-        self.discrete = default_pace(self.scenario) is not None
+        self.unwatched = ""
+        """Why there is no run with a closer look, where one is needed."""
+        self.discrete = all(default_pace(part.plan.scenario) is not None for part in parts)
         """Whether all units go from event to event, so that there are no steps to be wrong."""
         self.tunable = {path for path, model in units_inside(self.scenario) if finer(model) is not None}
 
@@ -498,6 +524,11 @@ class _Judge:
         events = self._events(levels, blocked)
         properties = self._properties(levels, blocked)
         verdict, reason = self._overall(signals, (*events, *properties))
+        if self.several:
+            self.notes.append(
+                "energy and inputs are judged for one structure (--structure), in which a run ends where an "
+                "event leads on"
+            )
         if horizons:
             self.notes.append(
                 f"chaotic: from t = {min(horizons):.4g} on errors at single times make no sense; compare "
@@ -568,9 +599,10 @@ class _Judge:
         found: list[Trial] = []
         usual, span = nominal_step(self.made.master.pace), self.made.span
         whole = span.stop - span.start
-        first = whole / usual if whole < usual < math.inf else 1.0  # a longer step is cut short anyway
+        if whole < usual < math.inf:  # a longer step is cut short anyway
+            self.first = whole / usual
         for k in range(LEVELS):
-            change = Change(step=first * 0.5**k, solvers=solvers)
+            change = Change(step=self.first * 0.5**k, solvers=solvers)
             trial = self.trials.run(change)
             if trial.trace is None and solvers and k == 0:
                 self.notes.append(f"{change}: {trial.failure.rstrip('.')}")
@@ -586,11 +618,13 @@ class _Judge:
                 if not trial.skipped and k < LEVELS - 1:
                     continue
                 break
+            if k == 0 and 0.0 < trial.step < CUT * usual * self.first:
+                self.first = trial.step / usual
             if found and abs(trial.step - found[-1].step) <= 0.1 * found[-1].step:
                 if self.discrete:
                     found.append(trial)
                 else:
-                    pace = type(self.asked.plan.master.pace).__name__
+                    pace = type(self.plan.master.pace).__name__
                     self.notes.append(
                         f"{pace} makes the same steps whatever it is told, so that nothing is seen of their "
                         "errors: give a step (--step) to see others"
@@ -600,7 +634,7 @@ class _Judge:
             if len(found) == LEVELS - 1 and not self.discrete:
                 self.trials.run(self._odd)  # nothing is good without it, and the next level costs three of it
         if len(found) == 2 and self.trials.made[-1].skipped and not self.discrete:
-            longer = self.trials.run(Change(step=2.0, solvers=solvers))
+            longer = self.trials.run(Change(step=2.0 * self.first, solvers=solvers))
             if longer.trace is not None:
                 self.home = 1
                 return [longer, *found]
@@ -609,6 +643,8 @@ class _Judge:
     def _checks(self) -> list[Trial]:
         """Runs that have to come out where the levels say: odd steps, and inputs of another order."""
         changes = [self._odd, *([self._other] if self.connected else [])]
+        if not self.discrete and (may_miss(self.made) or named_moments(self.made)):
+            changes.append(self._close)
         found = []
         for change in changes:
             trial = self.trials.run(change)
@@ -616,6 +652,8 @@ class _Judge:
                 self.notes.append(f"{change}: {trial.failure}")
                 if change == self._odd:
                     self.unchecked = trial.failure.rstrip(".")
+                if change == self._close:
+                    self.unwatched = trial.failure.rstrip(".")
             else:
                 found.append(trial)
         return found
@@ -623,18 +661,24 @@ class _Judge:
     @property
     def _odd(self) -> Change:
         """Steps that fall in with none of the others."""
-        return Change(step=ODD, solvers=bool(self.tunable))
+        return Change(step=ODD * self.first, solvers=bool(self.tunable))
 
     @property
     def _other(self) -> Change:
         """Inputs of another order than those of the master, a higher one as far as that is sensible."""
-        own = self.asked.plan.master.approximated
+        own = self.plan.master.approximated
         other = Linear() if convergence(own) == 1 else Polynomial(3 if own == Polynomial(2) else 2)
-        return Change(step=0.25, inputs=other, solvers=bool(self.tunable))
+        return Change(step=0.25 * self.first, inputs=other, solvers=bool(self.tunable))
+
+    @property
+    def _close(self) -> Change:
+        """Steps that also end at times that are named and where events are expected: what lasts for less than
+        a step shows there and nowhere else."""
+        return Change(step=0.25 * self.first, solvers=bool(self.tunable), closely=True)
 
     def _blocked(self, repeats: bool | None) -> str:
         """Why nothing can be said of any signal, whatever came out; empty if something can."""
-        plan = self.asked.plan
+        plan = self.plan
         if self.discrete:
             return ""
         if len(self.steps) < 3:
@@ -690,13 +734,16 @@ class _Judge:
         part = 0.0 if settled else _left_over(order, self.steps[self.home :])
         with np.errstate(over="ignore", invalid="ignore"):  # both parts with their signs
             error = np.abs((own - home) * (1.0 + self.unrefined) + (home - finest) / (1.0 - part))
+        missed = self._missed(name, own, checks, good)
+        if missed is not None:
+            error = np.where(np.isfinite(missed), np.maximum(error, missed), error)
         place = int(np.where(good, error, -1.0).argmax())
         size = float(error[place])
         confidence: Confidence = "low"
         if consistent:
             confidence = "high" if len(orders) > 1 and abs(orders[-1] - orders[-2]) < CLOSE else "fair"
         band = _envelope(np.where(good, error, np.nan))
-        horizon = _horizon(self.aligned.time, between, good, scale) if self.repeats else None
+        horizon = _horizon(aligned.time, finest, between, good, scale) if self.repeats else None
         known = SignalTrust(
             name, "undecided", "", column.unit, scale, size, float(aligned.time[place]),
             float(coupling[good].max()) / (1.0 - part),
@@ -708,6 +755,8 @@ class _Judge:
         if blocked:
             return replace(known, reason=blocked, confidence="low")
         verdict, reason = self._verdict(known, why, sizes, checks, finest, good, constant)
+        if missed is not None and verdict != "not good":
+            verdict, reason = "not good", f"{CLOSER} differs by {_percent(known.relative)} of its range"
         if verdict == "good" and (reservation := self._reservation(known, own, checks, good)):
             verdict, reason = "undecided", f"{reason}, but {reservation}"
         return replace(
@@ -782,6 +831,7 @@ class _Judge:
                 f"{text}, but {_percent(min(apart / (last - first), 1.0))} of the time lie between events "
                 "and those of the finest run, where nothing can be compared"
             )
+        compared = compared[np.isfinite(np.asarray(self.base[name], dtype=np.float64))]
         if compared.mean() < ENOUGH:
             return "undecided", (
                 f"{text}, but at {_percent(1.0 - float(compared.mean()))} of its rows nothing can be "
@@ -815,6 +865,22 @@ class _Judge:
             )
         return ""
 
+    def _missed(
+        self, name: str, own: Numbers, checks: Mapping[Change, Numbers], good: Mask
+    ) -> Numbers | None:
+        """How far the run with a closer look is off where this is far more than any step makes; None if it
+        is not."""
+        if self._close not in checks:
+            return None
+        seen = good & self.aligned.valid(name, self.places[self._close])
+        away = np.where(seen, np.abs(checks[self._close] - own), 0.0)
+        others = [values for change, values in checks.items() if change != self._close]
+        others += [self.aligned.values(name, which)[0] for which in range(self.count)]
+        spread = max(float(np.abs(values - own)[good].max(initial=0.0)) for values in others)
+        scale = scale_of(np.asarray(self.aligned.others[self.places[self._close]][name], dtype=np.float64))
+        largest = float(np.nanmax(away))
+        return away if largest > max(2.0 * spread, 2.0 * self.tolerance * scale) else None
+
     def _off(
         self, name: str, change: Change, checks: Mapping[Change, Numbers], of: Numbers, good: Mask
     ) -> float | None:
@@ -837,6 +903,14 @@ class _Judge:
                 f"there is no run with steps of {ODD:.2g} times the size, which would show what keeps time "
                 f"with the steps ({self.unchecked})"
             )
+        if self.unwatched:
+            return (
+                f"there is no run with a closer look, which would show what is too short for "
+                f"its steps ({self.unwatched})"
+            )
+        near = self._off(of.name, self._close, checks, own, good)
+        if near is not None and near > self.tolerance * of.scale:
+            return f"{CLOSER} differs by {_percent(near / of.scale)} of it"
         other = self._off(of.name, self._other, checks, own, good)
         if other is not None and other > self.tolerance * of.scale:
             return f"the run with {self._other} differs by {_percent(other / of.scale)} of it"
@@ -901,6 +975,7 @@ class _Judge:
             return "undecided", f"{open_[0].name}: {open_[0].reason}{more}"
         worst_relative = max((one.relative for one in signals.values()), default=0.0)
         limit, about = _percent(self.tolerance), _percent(worst_relative)
+        about += f", apart from errors inside {', '.join(self.boxes)}" if self.boxes else ""
         if len(signals) == 1:
             return "good", f"{next(iter(signals))} is within {limit} of its range, within about {about}"
         return "good", (
@@ -914,7 +989,8 @@ class _Judge:
             return ()
         log = self.base.events
         finest = self.aligned.events[self.count - 1]
-        names = dict.fromkeys((*log.names, *(pair.name for pair in finest)))
+        pairs = [pair for each in self.aligned.events for pair in each]
+        names = dict.fromkeys((*log.names, *(pair.name for pair in pairs)))
         return tuple(self._event(name, finest, blocked) for name in names)
 
     def _event(self, name: str, finest: Sequence[Pair], blocked: str) -> EventTrust:
@@ -922,6 +998,11 @@ class _Judge:
         own = log[name] if name in log.names else log[0:0]
         details = [event.details for event in own]
         pairs = [pair for pair in finest if pair.name == name]
+        if (near := self.places.get(self._close)) is not None:  # what no run on a grid has
+            lone = [p for p in self.aligned.events[near] if p.name == name and p.one is None]
+            known = [p.other for p in pairs if p.one is None and p.other is not None]
+            step = max(self.steps[self.home : self.home + 1], default=0.0)
+            pairs += [p for p in lone if all(abs((p.other or 0.0) - t) > 2 * step for t in known)]
         missed = tuple(p.other for p in pairs if p.one is None and p.other is not None)
         spurious = tuple(p.one for p in pairs if p.other is None and p.one is not None)
         shift = max((abs(p.shift) for p in pairs if p.one is not None and p.other is not None), default=0.0)
@@ -1075,12 +1156,12 @@ class _Judge:
         return begin + more, end + more
 
     def _approximation(self, target: tuple[str, str]) -> Approximation:
-        master = self.asked.plan.master
+        master = self.plan.master
         return master.ports.get(f"{target[0]}.{target[1]}", master.approximated)
 
     @property
     def _step(self) -> Block:
-        return self.asked.plan.program.steps["step"]
+        return self.plan.program.steps["step"]
 
     # ------------------------------------------------------------------------------------- stability
 
@@ -1088,11 +1169,13 @@ class _Judge:
         from upbeat.stability.verdicts.judge import stability_of  # needs SciPy, which is an extra
 
         self.progress("stability")
-        pace = self.asked.plan.master.pace
+        if self.several:
+            return self._switching()
+        pace = self.plan.master.pace
         usual = None if equal_steps(pace) is not None else nominal_step(pace) or None
         try:
-            with np.errstate(all="ignore"):
-                found = stability_of(self.asked, scan=False, seconds=max(self.trials.left, 1.0), step=usual)
+            with np.errstate(all="ignore"), no_longer_than(self._patience):
+                found = stability_of(self.asked, scan=False, step=usual)
         except (UpbeatError, RunError, OverflowError) as error:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
         model = found.model
@@ -1109,14 +1192,33 @@ class _Judge:
         reason = f"{found.verdict}{where}, motions change by {factor} per step"
         return StabilityTrust(found.verdict, reason, found.margin, found.local, assumed)
 
+    @property
+    def _patience(self) -> float:
+        """Seconds for the verdict on stability."""
+        return max(min(self.trials.left, self.trials.seconds / 4.0), LOOK)
+
+    def _switching(self) -> StabilityTrust:
+        """The verdict on all structures, and on going from one to another."""
+        from upbeat.stability.verdicts.structures import stability_of_structures
+
+        try:
+            with np.errstate(all="ignore"), no_longer_than(self._patience):
+                found = stability_of_structures(self.asked)
+        except (UpbeatError, RunError, OverflowError) as error:
+            return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
+        told = ", ".join(f"{name} {one.labelled}" for name, one in found.parts.items())
+        reason = f"{found.switching}, {found.why.rstrip('.')} ({told})"
+        return StabilityTrust(cast("Any", found.switching), reason)
+
     # ------------------------------------------------------------------------------------- inputs
 
     def _inputs(self, levels: Sequence[Trial]) -> tuple[InputTrust, ...]:
         fine = levels[-1].trace if len(levels) > 1 else None
-        plan = self.asked.plan
+        plan = self.plan
         quick = too_quick(plan.master.pace, plan.master.coupled, plan.scenario)
         found = []
-        for name, connection in self.connected.items():
+        connected = [(cell, c) for name, c in self.connected.items() for cell in self.cells.get(name, ())]
+        for name, connection in connected:
             if name not in self.base or self.base.column(name).kind is not Kind.REAL or len(self.base) < 4:
                 continue
             target = (connection.unit, connection.port)
@@ -1321,11 +1423,21 @@ GROWN = 30.0
 """By so much they grow on the way there, from a tenth of the time on."""
 GRADUAL = 5
 """In at least so many rows; a relay that chatters, or a jump that comes at another time, does it in one."""
+TYPICAL = 0.05
+"""Beyond the horizon, differences are so large at most times; and in half of the way there …"""
+OUTGROWN = 6.0
+"""… they were smaller by this factor, which a drift that grows with the square of time is not."""
+ROWS = 10
+"""The run is looked at in parts as long as one turn of the signal, of no fewer rows than that."""
+DRIFT = 3.0
+"""A fourth of the step does for less than so many times as long; with a drift, for four times."""
 CONVERGING = 0.6
 """Neighbouring differences with a larger ratio do not fall with the step."""
 
 
-def _horizon(time: Numbers, between: Sequence[Numbers], good: Mask, scale: float) -> float | None:
+def _horizon(
+    time: Numbers, values: Numbers, between: Sequence[Numbers], good: Mask, scale: float
+) -> float | None:
     """The time beyond which a chaotic motion forgets where it came from; None if it is none.
 
     Differences of neighbouring levels are small at first and fall with the step; they grow by orders of
@@ -1346,7 +1458,25 @@ def _horizon(time: Numbers, between: Sequence[Numbers], good: Mask, scale: float
         early = top[int(np.searchsorted(time, time[0] + 0.1 * (time[place] - time[0])))]
         if early * GROWN > SATURATED or place - int(np.argmax(top >= SATURATED / GROWN)) < GRADUAL:
             return None
+    whole = [_comes_apart(time[good], values[good], each[good] / scale) for each in between]
+    if None in whole or whole[-1] > DRIFT * whole[0]:  # type: ignore[operator]
+        return None
     return float(time[places[0]])
+
+
+def _comes_apart(time: Numbers, values: Numbers, apart: Numbers) -> float | None:
+    """How long it takes until most of a signal has come apart, and not only where it is steep; None if it
+    never does, or by an amount in every second and not by a factor, as the phase of an oscillator."""
+    around = values - 0.5 * (values.max() + values.min())
+    turns = int(np.count_nonzero(np.diff(np.signbit(around)))) // 2
+    parts = np.array_split(np.arange(len(time)), max(min(len(time) // ROWS, turns), 1))
+    typical = np.maximum.accumulate([float(np.median(apart[part])) for part in parts])
+    place = int(np.argmax(typical >= TYPICAL))
+    if not typical[place] >= TYPICAL or not place:
+        return None
+    ends = np.array([time[part[-1]] for part in parts])
+    half = typical[max(int(np.searchsorted(ends, (ends[place] + time[0]) / 2.0)) - 1, 0)]
+    return float(ends[place] - time[0]) if half * OUTGROWN <= typical[place] else None
 
 
 def _chatters(times: Numbers, step: float) -> bool:

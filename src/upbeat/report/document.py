@@ -32,6 +32,8 @@ from upbeat.report.plot import COLOURS, FRAME, INK, SMALL, TEXT, figure_class, f
 from upbeat.report.steps import HEAD as ADVICE
 from upbeat.report.steps import plot_steps, rows_of
 from upbeat.report.summary import HEAD, counted, opening, row_of
+from upbeat.report.trust import HEAD as JUDGED
+from upbeat.report.trust import parts as parts_of
 from upbeat.report.trust import percent
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.files.output import check_place, kept_from
@@ -297,7 +299,6 @@ def _judged(trust: Trust | None) -> Iterator[Section]:
             "steps, solvers and inputs."
         )
     ]
-    head = ("signal", "verdict", "error", "of range", "order", "coupling", "solvers", "why")
     rows = [
         [
             one.name, one.verdict, _number(one.error) + (f" {one.unit}" if one.unit else ""),
@@ -307,17 +308,11 @@ def _judged(trust: Trust | None) -> Iterator[Section]:
         ]
         for one in trust.signals.values()
     ]  # fmt: skip
-    parts += [Table(head, rows[:_SIGNALS], (2, 3, 4, 5, 6))] if rows else []
+    parts += [Table(JUDGED, rows[:_SIGNALS], (2, 3, 4, 5, 6))] if rows else []
     parts += _cut(len(rows) - _SIGNALS, "signal")
-    for event in trust.events:
-        parts.append(Text(f"Event {event.name}: {event.verdict}; {event.reason}.", event.verdict != "good"))
-    if trust.stability is not None:
-        parts.append(Text(f"Stability: {trust.stability.reason}.", trust.stability.verdict == "unstable"))
-    parts += [Text(f"Energy, {bond.one} and {bond.other}: {bond.reason}.") for bond in trust.energy]
+    parts += [Text(text, warns) for text, warns in parts_of(trust, inputs=_SIGNALS, units=_SIGNALS)]
     if trust.energy:
         parts.append(_energy(trust))
-    parts += [Text(f"Input {one.name}: {one.reason}.") for one in trust.inputs]
-    parts += [Text(f"{_capital(note)}.") for note in trust.notes]
     made = [[run.change, f"{run.steps:,}", f"{run.seconds:.2f}", run.failure or "done"] for run in trust.runs]
     parts.append(Table(("run", "steps", "seconds", "outcome"), made, (1, 2)))
     yield Section("Is it right?", parts)

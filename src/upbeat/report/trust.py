@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from upbeat.judging.trust import SignalTrust, Trust
 
@@ -22,26 +22,34 @@ def describe(trust: Trust) -> str:
 
 def facts(trust: Trust) -> list[str]:
     """Everything but the signals, in sentences."""
-    lines = []
-    for event in trust.events:
-        late = "" if math.isnan(event.late) else f", noticed up to {event.late:.2g} s late"
-        seen = f", {event.predicted} predicted" if event.predicted else ""
-        lines.append(f"Event {event.name}: {event.verdict}; {event.reason}{seen}{late}.")
-    lines += [f"Property {one.name}: {one.verdict}; {one.reason}." for one in trust.properties]
-    lines += [f"Energy, {bond.one} and {bond.other}: {bond.reason}." for bond in trust.energy]
-    if trust.stability is not None:
-        lines.append(f"Stability: {trust.stability.reason}.")
-        if trust.stability.assumed:
-            lines.append(f"  Assumed: {'; '.join(trust.stability.assumed)}.")
-    lines += [f"Input {one.name}: {one.reason}." for one in trust.inputs[:5]]
-    for one in trust.solvers[:3]:
-        lines.append(f"Unit {one.unit}: {one.reason}.")
-    lines += [f"Note: {note}." for note in trust.notes]
     made = [run for run in trust.runs if not run.failure]
     finest = max(made, key=lambda run: run.steps, default=None)
     last = "" if finest is None else f", the finest with {finest.change} ({finest.steps:,} steps)"
     runs = "1 run" if len(made) == 1 else f"{len(made)} runs"
-    return [*lines, f"{runs} in {trust.seconds:.1f} s{last}."]
+    return [*(text for text, _ in parts(trust, inputs=5, units=3)), f"{runs} in {trust.seconds:.1f} s{last}."]
+
+
+def parts(trust: Trust, *, inputs: int, units: int) -> Iterator[tuple[str, bool]]:
+    """A sentence for each part of the judgement but the signals, and whether it warns. So many inputs and
+    units are told of at most."""
+    for event in trust.events:
+        late = "" if math.isnan(event.late) else f", noticed up to {event.late:.2g} s late"
+        seen = f", {event.predicted} predicted" if event.predicted else ""
+        yield f"Event {event.name}: {event.verdict}; {event.reason}{seen}{late}.", event.verdict != "good"
+    for one in trust.properties:
+        yield f"Property {one.name}: {one.verdict}; {one.reason}.", one.verdict != "good"
+    for bond in trust.energy:
+        yield f"Energy, {bond.one} and {bond.other}: {bond.reason}.", False
+    if trust.stability is not None:
+        yield f"Stability: {trust.stability.reason}.", trust.stability.verdict == "unstable"
+        if trust.stability.assumed:
+            yield f"Assumed: {'; '.join(trust.stability.assumed)}.", False
+    for moved in trust.inputs[:inputs]:
+        yield f"Input {moved.name}: {moved.reason}.", False
+    for unit in trust.solvers[:units]:
+        yield f"Unit {unit.unit}: {unit.reason}.", False
+    for note in trust.notes:
+        yield f"Note: {note}.", False
 
 
 def worst_first(trust: Trust) -> list[SignalTrust]:

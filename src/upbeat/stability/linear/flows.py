@@ -18,6 +18,7 @@ from upbeat.core.expr import Apply, Cell, Expr, Kernel, Name, Number, Op, differ
 from upbeat.core.expr.nodes import Inner, Leaf
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Kind, Port
+from upbeat.core.replay import check_time
 from upbeat.units.equations.data import TIME, Equations
 from upbeat.units.solving.solvers import Cvode, DormandPrince, Solver
 from upbeat.units.solving.tableau import DORMAND_PRINCE, Tableau
@@ -356,6 +357,7 @@ def _agreeing(
     best: tuple[Array, float, float] | None = None
     length = begin
     for _ in range(SHORTER):
+        check_time()
         with np.errstate(all="ignore"):
             (long, _), (short, noise) = over(length), over(0.25 * length)
             apart = np.abs(long - short)

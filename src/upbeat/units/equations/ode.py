@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import pi
+from itertools import combinations
+from math import inf, isfinite, pi
 from typing import Any, Self
 
 from upbeat.core.abilities import Ability, Core, speaks_for_itself
 from upbeat.core.expr import Apply, Expr, Lookup, Name, Number, Op, evaluate, names, parse, substitute
 from upbeat.core.expr.nodes import ordered
+from upbeat.core.expr.tables import Table1
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port, Value
 from upbeat.core.records import dataclass
@@ -429,14 +431,14 @@ def periods(equations: Equations, output: str) -> tuple[float, ...]:
 
 def over_time(equations: Equations, output: str) -> Expr:
     """What a cell of an output is, where states with a constant rate (phases) are lines in time."""
-    tree = cell_of(equations, output)
+    return substitute(cell_of(equations, output), _phases(equations))
+
+
+def _phases(equations: Equations) -> dict[str, Expr]:
+    """States with a constant rate, as lines in time."""
     if equations.events:  # which may set them
-        return tree
-    values = {
-        name: Number(float(value))
-        for port in equations.parameters
-        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
-    }
+        return {}
+    values = _parameters(equations)
     lines: dict[str, Expr] = {}
     for state in equations.states:
         called = cell_names(state.port.name, state.port.size)
@@ -444,7 +446,61 @@ def over_time(equations: Equations, output: str) -> Expr:
             rate = substitute(equations.written_out(cell), values)
             if not names(rate):
                 lines[name] = Number(float(start)) + Number(evaluate(rate, {})) * Name(TIME)
-    return substitute(tree, lines)
+    return lines
+
+
+def _parameters(equations: Equations) -> dict[str, Expr]:
+    return {
+        name: Number(float(value))
+        for port in equations.parameters
+        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
+    }
+
+
+def named_times(equations: Equations) -> dict[float, float]:
+    """Times that outputs and derivatives name: where what is linear in time is compared with something or
+    has a corner, the middle and flanks of bells and steps over it, and the points of tables. With how much it
+    matters: of a point of a table, how far it is from the line between its neighbours; infinite otherwise."""
+    cells = [cell for output in equations.outputs for cell in output.definition.cells]
+    cells += [cell for state in equations.states for cell in state.derivative.cells]
+    written = [equations.written_out(cell) for cell in cells]
+    if not any(TIME in names(cell) for cell in written):
+        return {}
+    known = {**_parameters(equations), **_phases(equations)}
+    found: dict[float, float] = {}
+    for node in ordered(substitute(cell, known) for cell in written):
+        if isinstance(node, Lookup) and isinstance(node.table, Table1):
+            x, y = node.table.x, node.table.y
+            ends = (inf, *(abs(c - b - (b - a)) for a, b, c in zip(y, y[1:], y[2:], strict=False)), inf)
+            pairs = [(node.args[0] - Number(at), weight) for at, weight in zip(x, ends, strict=False)]
+        elif isinstance(node, Apply) and node.op in _CORNERED:
+            sides = node.args if len(node.args) > 1 else (*node.args, Number(0.0))
+            pairs = [(a - b, inf) for a, b in combinations(sides, 2)]
+        elif isinstance(node, Apply) and node.op in _CURVED:
+            pairs = [(side + Number(away), inf) for side in node.args for away in _FLANKS]
+        else:
+            continue
+        for zero, weight in pairs:
+            if (time := _root(zero)) is not None:
+                found[time] = max(found.get(time, 0.0), weight)
+    return found
+
+
+_CORNERED = {
+    Op.LT, Op.LE, Op.GT, Op.GE, Op.EQ, Op.NE, Op.ABS, Op.SIGN, Op.MIN, Op.MAX, Op.CLIP
+}  # fmt: skip
+_FLANKS = tuple(0.5 * k for k in range(-6, 7))
+_CURVED = {Op.POW, Op.EXP, Op.TANH, Op.ATAN, Op.COSH, Op.SINH, Op.HYPOT}
+
+
+def _root(expr: Expr) -> float | None:
+    """When what is linear in time alone is zero; None for everything else."""
+    if names(expr) != {TIME}:
+        return None
+    at = [evaluate(expr, {TIME: t}) for t in (0.0, 1.0, 2.0)]
+    rate = at[1] - at[0]
+    linear = rate != 0.0 and isfinite(rate) and abs(at[2] - 2.0 * at[1] + at[0]) <= 1e-9 * abs(rate)
+    return -at[0] / rate if linear else None
 
 
 _REPEATING = {Op.FLOOR: 1.0, Op.CEIL: 1.0, Op.MOD: 1.0, Op.SIN: 2 * pi, Op.COS: 2 * pi, Op.TAN: pi}
@@ -452,11 +508,7 @@ _REPEATING = {Op.FLOOR: 1.0, Op.CEIL: 1.0, Op.MOD: 1.0, Op.SIN: 2 * pi, Op.COS: 
 
 def cell_of(equations: Equations, output: str) -> Expr:
     """What a cell of an output is, over time, states, inputs and variables; parameters as they are."""
-    values = {
-        name: Number(float(value))
-        for port in equations.parameters
-        for name, value in zip(cell_names(port.name, port.size), port.initial, strict=True)
-    }
+    values = _parameters(equations)
     for one in equations.outputs:
         for name, cell in zip(cell_names(one.port.name, one.port.size), one.definition.cells, strict=True):
             if name == output:
