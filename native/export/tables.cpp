@@ -180,7 +180,7 @@ class Reading {
       program.expressions.push_back({number, std::move(source), from_.numbers()});
     }
     for (std::int32_t* const to : {&program.start_block, &program.instant_block, &program.now, &program.next, &program.due,
-                                   &program.stops, &program.budget, &program.slots, &program.loops}) {
+                                   &program.stops, &program.ends, &program.budget, &program.slots, &program.loops}) {
       *to = from_.number();
     }
     PaceTables& pace = program.pace;

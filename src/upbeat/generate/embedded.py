@@ -31,7 +31,7 @@ from upbeat.generate.printing import (
     used,
     without_remarks,
 )
-from upbeat.generate.program import Context, Entered, NestedType
+from upbeat.generate.program import Context, Entered, NestedType, over
 from upbeat.generate.units import ROUGH, function
 from upbeat.master.program import Repeat
 from upbeat.trace.files.output import kept_from
@@ -244,6 +244,11 @@ class _Embedded:
         return "\n".join([*lines, "  0.0", "};"])
 
     @property
+    def ends(self) -> bool:
+        """Whether an event may end the scenario."""
+        return self.kind.printer.tables.ends >= 0
+
+    @property
     def settable(self) -> list[Variable]:
         return [
             v
@@ -259,8 +264,11 @@ class _Embedded:
         N = self.name
         yield comment("The start time and start values; everything that happens then.")
         yield f"int {N}_begin({N} *m, real t, const real *values);"
-        yield comment("On to a later time.")
+        yield comment(f"On to a later time{', or to where the scenario is over' if self.ends else ''}.")
         yield f"int {N}_advance({N} *m, real to);"
+        if self.ends:
+            yield comment("Whether an event has asked for the end: it goes no further.")
+            yield f"int {N}_over(const {N} *m);"
         yield comment("After inputs were set: outputs follow at once (advance does this by itself).")
         yield f"int {N}_refresh({N} *m);"
         yield comment("Keep the state, and set it back, any number of times.")
@@ -306,6 +314,10 @@ class _Embedded:
             f"int {N}_advance({N} *m, real to)",
             ["real reached = to;", f"return {U}_advance(&m->unit, to, 0, &reached, &m->error);"],
         )
+        if self.ends:
+            yield made(
+                f"int {N}_over(const {N} *m)", [f"return {over(self.kind.printer.tables, 'm->unit.m.c')};"]
+            )
         yield made(f"int {N}_refresh({N} *m)", [f"return {U}_refresh(&m->unit, &m->error);"])
         yield made(f"void {N}_save({N} *m, {N}_saved *to)", [f"{U}_save(&m->unit, &to->unit);"])
         yield made(
@@ -341,6 +353,7 @@ class _Embedded:
             for v in shown
         )
         steps = max(1, round((made.stop - made.start) / made.step)) if made.step > 0 else 1
+        going = f"!{N}_over(&model) && " if self.ends else ""
         return "\n".join(
             [
                 comment(
@@ -357,7 +370,7 @@ class _Embedded:
                 '  fprintf(stderr, "memory of one instance: %lu bytes\\n", (unsigned long)sizeof model);',
                 f'  printf("time{titles}\\n");',
                 f"  int failed = {N}_begin(&model, start, {N}_values);",
-                f"  for (long k = 1; !failed && k <= {steps}; ++k) {{",
+                f"  for (long k = 1; !failed && {going}k <= {steps}; ++k) {{",
                 f'    printf("%.9g{formats}\\n", (double){N}_time(&model){values});',
                 f"    failed = {N}_advance(&model, start + (real)k * step);",
                 "  }",

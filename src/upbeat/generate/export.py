@@ -28,7 +28,7 @@ from upbeat.engine.native.lower import slopes_asked
 from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.engine.plan import Plan
 from upbeat.generate.printing import array, block, comment, literal
-from upbeat.generate.program import Context, Entered, NestedType, PrintedCore
+from upbeat.generate.program import Context, Entered, NestedType, PrintedCore, over
 from upbeat.generate.tables import fmu_starts
 from upbeat.generate.units import OdeType, function
 from upbeat.master.paces.pace import nominal_step, open_ended
@@ -862,12 +862,11 @@ class ExportedType(NestedType):
                     f"  const int status = {inner}_run(&u->m, host, to, 1, INFINITY);",
                     f"  if (status == 3) return {failed};",
                     "  if (status == 1) break; /* there is no more room for events */",
-                    "  if (!early) continue;",
-                    "  u->pending = host->events_used > 0;",
-                    f"  for (int32_t i = 0; i < {width} && host->told && !u->pending; ++i) {{",
+                    "  u->pending = early && host->events_used > 0;",
+                    f"  for (int32_t i = 0; i < {width} && early && host->told && !u->pending; ++i) {{",
                     f"    u->pending = u->left[i].i != u->m.c[{T}_columns[i]].i;",
                     "  }",
-                    "  if (u->pending) break;",
+                    "  if (u->pending || status == 0) break; /* something has happened, or the scenario is over */",
                     "}",
                     "*reached = *now;",
                     "return 0;",
@@ -888,6 +887,11 @@ class ExportedType(NestedType):
                 f"int {T}_jump({T} *u, int *again, upbeat_error *e)",
                 ["u->pending = *again = 0;", "return 0;"],
                 "what has happened is seen",
+            ),
+            function(
+                f"int {T}_over(const {T} *u)",
+                [f"return {over(tables, 'u->m.c')};"],
+                "whether an event has asked for the end: it goes no further",
             ),
             function(
                 f"void {T}_save({T} *u, {T}_state *s)",
@@ -1046,6 +1050,7 @@ class EquationsType:
                 [f"return {inner}_jump(&u->u, again, e);"] if kind.hybrid else ["*again = 0;", "return 0;"],
                 "what is due happens",
             ),
+            function(f"int {T}_over(const {T} *u)", ["return 0;"]),
             function(
                 f"int {T}_slope({T} *u, int32_t output, int32_t input, cell *to, upbeat_error *e)",
                 ["return refuse(e, SAYS_STATUS, 0.0, 0.0, 0.0);"],

@@ -365,6 +365,11 @@ def values_of(plan: Plan, start: float, external: External = "none") -> tuple[fl
     return tuple(v for one in units.values() for v in one.values)
 
 
+def over(tables: Tables, cells: str) -> str:
+    """Whether the program is over before its limit, as C."""
+    return "0" if tables.ends < 0 else f"{cells}[{tables.ends}].r != 0.0"
+
+
 class Printer:
     """Prints one program. `rows`: how many coefficients inputs get from outside, by unit and port."""
 
@@ -1088,7 +1093,7 @@ class Printer:
         if note >= 0:
             commit += [f"c[{fired}].r = (real)m->fired;", f"if (@_block{note}(m)) return 1;"]
         if tables.ends >= 0:
-            commit.append(f"last = last || c[{tables.ends}].r != 0.0;")
+            commit.append(f"last = last || {over(tables, 'c')};")
         commit += ["m->fired = 0;", *self.telling.row(), "return 0;"]
         parts.append(
             function(
@@ -1287,14 +1292,14 @@ class Printer:
             start,
             "everything that happens at the start time of a run to a limit (INFINITY: not known); 1: see @_error",
         )
-        over = "" if tables.ends < 0 else f" || m->c[{tables.ends}].r != 0.0"
+        ended = "" if tables.ends < 0 else f" || {over(tables, 'm->c')}"
         face(
             "int @_run(@ *m, upbeat_host *host, real limit, int64_t steps, real pause)",
             [
                 "m->host = host;",
                 f"real *const now = &m->c[{tables.now}].r;",
                 "for (;;) {",
-                f"  if (*now >= limit{over}) return 0;",
+                f"  if (*now >= limit{ended}) return 0;",
                 "  if (host && host_room(host) <= 0) return 1;",
                 "  if (steps-- <= 0 || *now >= pause) return 2;",
                 "  if (host && host->stop) return 4;",
@@ -1322,11 +1327,12 @@ class Printer:
             "after @_set: everybody sees the new inputs, and what follows from them at this time happens",
         )
         stop = "1" if tables.stops < 0 else f"(int32_t)m->c[{tables.stops}].r > 0"
+        going = "" if tables.ends < 0 else f" && !({over(tables, 'm->c')})"
         face(
             "int @_follow(@ *m, real to, int early, real *reached)",
             [
                 f"real *const now = &m->c[{tables.now}].r;",
-                "while (*now < to) {",
+                f"while (*now < to{going}) {{",
                 "  real at = *now;",
                 "  const int failed = @_step(m, *now, to, &at);",
                 f"  const real until = m->c[{until}].r;",
@@ -1340,7 +1346,7 @@ class Printer:
                 "*reached = *now;",
                 "return 0;",
             ],
-            "on to a time, as somebody's unit; early: or to where a unit inside has ended a step",
+            "on to a time, as somebody's unit, or to where the program ends; early: or to where a unit inside has ended a step",
         )
         names = list(tables.blocks)
         cases = [f"  case {i}: return @_block{i}(m); {comment(name)}" for i, name in enumerate(names)]

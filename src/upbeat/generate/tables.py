@@ -230,7 +230,7 @@ class WrittenCore:
             to.wholes(source)
             to.wholes(target)
         for number in (
-            tables.start_block, tables.instant_block, tables.now, tables.next, tables.due, tables.stops,
+            tables.start_block, tables.instant_block, tables.now, tables.next, tables.due, tables.stops, tables.ends,
             tables.budget, tables.slots, tables.loops,
         ):  # fmt: skip
             to.whole(number)

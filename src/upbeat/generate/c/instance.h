@@ -43,6 +43,7 @@ typedef struct instance {
   double now, start;
   int discards;          /* FMI 2: steps end at events, and say so */
   double reached;        /* where the last step ended */
+  int over;              /* whether it ended there because the scenario is over, as an event in it asked */
   upbeat_cell *values;   /* of states at the start, inputs and parameters, now */
   upbeat_cell *given;    /* … and when the unit began */
   double *courses;       /* of each value: the derivatives of an input, over k! */
@@ -394,7 +395,7 @@ static int directional(instance *o, const uint32_t *unknowns, size_t unknown_cou
 
 /* On from the present time, or to where something happens if `early`; `*event`: whether it waits to be seen. */
 static int step(instance *o, double t, double length, int early, int *event) {
-  *event = 0;
+  *event = o->over = 0;
   o->reached = o->now;
   const double to = t + length, size = fabs(o->now) > fabs(to) ? fabs(o->now) : fabs(to);
   if (!(length >= 0.0) || !(to - to == 0.0)) return fails(o, "a step needs a length that is not negative");
@@ -412,6 +413,7 @@ static int step(instance *o, double t, double length, int early, int *event) {
   double due = INFINITY;
   if (early && o->unit->due && o->unit->due(o->unit->self, &due)) return broke(o, "the time of the next event could not be computed");
   *event = early && due <= reached;
+  o->over = scenario_over(o->s);
   return 1;
 }
 
