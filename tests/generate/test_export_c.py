@@ -87,3 +87,17 @@ def test_a_program_cannot_have_the_name_of_something_else(name: str) -> None:
     made = up.experiment(up.Scenario({"u": up.Ode({"x": "-x"})}), step=0.1, until=1.0)
     with pytest.raises(up.InvalidInput, match="choose another name"):
         translate(made.plan, 0.0, name=name)
+
+
+def test_a_scenario_goes_no_further_than_to_its_end(tmp_path: Path) -> None:
+    made = up.load(EXAMPLES / "systems" / "trailer.toml").structures["apart"]
+    up.export_c(made, tmp_path / "c")
+    rows, _ = built(tmp_path / "c")
+    assert abs(rows[-1, 0] - 8.0) < 1e-5  # car and trailer meet, and are another structure from then on
+
+
+def test_events_of_the_scenario_are_functions(tmp_path: Path) -> None:
+    up.export_c(up.load(EXAMPLES / "traffic_light.toml"), tmp_path / "c")
+    rows, _ = built(tmp_path / "c")
+    lamp = rows[:, [0, 2]]  # the time, and how often the lamp has changed
+    assert [int(lamp[lamp[:, 0] <= t, 1][-1]) for t in (59, 62, 359, 362, 659, 700)] == [0, 1, 1, 2, 2, 3]

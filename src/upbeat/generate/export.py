@@ -29,6 +29,7 @@ from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.engine.plan import Plan
 from upbeat.generate.printing import array, block, comment, literal
 from upbeat.generate.program import Context, Entered, NestedType, PrintedCore, over
+from upbeat.generate.signals import signals_only
 from upbeat.generate.tables import fmu_starts
 from upbeat.generate.units import OdeType, function
 from upbeat.master.paces.pace import nominal_step, open_ended
@@ -136,9 +137,11 @@ class _Export:
             self._notes.append("its inputs are those of the FMU, and not driven by the signals of the run")
         if experiment.cores > 1:
             self._notes.append("it runs on one core")
+        scenario, told = signals_only(together(experiment.scenario))
+        self._notes += told
         self._experiment = replace(
             experiment,
-            scenario=together(experiment.scenario),
+            scenario=scenario,
             signals=None,
             cores=1,
             isolation=Isolation("none"),
@@ -150,7 +153,6 @@ class _Export:
         self._plan = self._experiment.plan
         self._closed = self._plan.scenario
         self._start = experiment.span.start
-        self._check_events()
         self._check_units()
         master = replace(self._plan.master, pace=open_ended(self._plan.master.pace))
         self._program, _ = master.written(self._closed, asked=asked)
@@ -176,17 +178,6 @@ class _Export:
             f"an exported scenario runs without Python, but {some}. Write such units as equations or as "
             "discrete-event units (ode, function, discrete, machine …), or make FMUs of them that bring all they need."
         )
-
-    def _check_events(self) -> None:
-        scenario = self._experiment.scenario
-        events = [port.name for port in scenario.inputs if port.event]
-        events += [output.port.name for output in scenario.event_outputs]
-        if events:
-            raise InvalidInput(
-                f"'{events[0]}' is an event of the scenario, and an exported one has signals only: hold what "
-                "comes in and goes out with converters (last_value, edge; see docs/discrete-events.md), and make "
-                "these its inputs and outputs."
-            )
 
     def made(self) -> Exported:
         units = self._entered()
@@ -640,7 +631,17 @@ class _ExportEquations:
             serialises=True,
             eventful=bool(equations.events),
             equations=equations,
+            notes=tuple(self._goes_on()),
         )
+
+    def _goes_on(self) -> Iterator[str]:
+        """What would end a run here, and the host's does not know of."""
+        scenario = self._experiment.scenario
+        ending = [one.name for one in scenario.properties if one.online == "stop"]
+        ending += [switch.event for switch in scenario.parts.stage.switches] if scenario.parts.stage else []
+        if ending:
+            some = ", ".join(f"'{name}'" for name in ending)
+            yield f"for model exchange nothing ends a run: it goes on after {some}. For co-simulation it ends there"
 
     def _inputs(self, ports: list[Port]) -> Iterator[Variable]:
         at, seed = len(self._equations.start), 0
