@@ -52,7 +52,7 @@ class Program final : public Life {
     before_.values.resize(before_.cells.size());
   }
 
-  bool begin() override { return nested_.begin(); }
+  bool begin() override { return nested_.begin(tables_.length); }
   int get(int port, Cell* to) override {
     const auto number = static_cast<std::size_t>(port);
     if (pending_ && tables_.blocks[number] < 0) {

@@ -710,6 +710,7 @@ ScenarioTables read_scenario(const std::vector<unsigned char>& bytes, const std:
   if (tables.slopes_block < -1 || tables.slopes_block >= blocks || (tables.slopes_block < 0 && !tables.slopes.empty())) damaged("there is no such block");
   tables.any_start = from.flag();
   tables.start = from.real();
+  tables.length = from.real();
   tables.directional = reading.kernel(true);
   if (count_values(*tables.inside) > count) damaged("there are not enough start values");
   if (!from.finished()) damaged("there is more than there should be");

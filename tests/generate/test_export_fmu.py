@@ -738,3 +738,30 @@ def test_what_goes_out_of_one_exported_scenario_can_come_into_another(export: Ma
     )
     trace = up.simulate(both, step=50.0, until=700.0)
     assert trace["light.lamp_count"][-1] == trace["heard.counter.greens"][-1] == 3  # at 60, 360 and 660 s
+
+
+def controlled() -> up.Experiment:
+    """A mass and a damper, with steps as long as a tolerance for the whole run allows."""
+    mass = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    damper = up.Function(inputs=["v"], outputs={"F": "-0.5*v"})
+    scenario = up.Scenario({"mass": mass, "damper": damper}, {"mass.F": "damper.F", "damper.v": "mass.v"})
+    return up.experiment(scenario, pace=up.ErrorControl(0.01), until=3.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_tolerance_is_shared_over_the_run_of_the_experiment(export: Made, kind: str, fmi: int) -> None:
+    trace = controlled().run()
+    with Host(export(controlled(), fmi, kind=kind)) as host:
+        host.start()
+        host.step(0.0, 3.0)  # in one step of the host it makes those of the run
+        assert host["mass.x"] == trace["mass.x"][-1]
+        host.step(3.0, 1.0)  # and goes on
+    with Host(export(controlled(), fmi, kind=kind)) as host:
+        host.start()
+        for k in range(30):
+            host.step(k * 0.1, 0.1)
+        # the largest error that the tolerance allows: x'' = -x - x'/2 from 1 at rest
+        w = np.sqrt(15.0) / 4.0
+        exact = np.exp(-0.75) * (np.cos(3.0 * w) + np.sin(3.0 * w) / (4.0 * w))
+        assert abs(host["mass.x"] - exact) < 0.01 * 2.0

@@ -153,6 +153,7 @@ class _Embedded:
         entered = Entered(None, made.values, made.inside, made.units)
         self.kind = NestedType(self.context, made.inside, entered, {}, f"{self.name}_unit")
         self.kind.used_by.append(made.name)
+        self.kind.length = made.length
         self.words = Names(ends=True)
 
     def files(self) -> dict[str, str]:

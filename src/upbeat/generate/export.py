@@ -32,7 +32,7 @@ from upbeat.generate.program import Context, Entered, NestedType, PrintedCore, o
 from upbeat.generate.signals import signals_only
 from upbeat.generate.tables import fmu_starts
 from upbeat.generate.units import OdeType, function
-from upbeat.master.paces.pace import nominal_step, open_ended
+from upbeat.master.paces.pace import nominal_step
 from upbeat.master.program import Asked, Program, Recordable
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.merging.inline import path_of
@@ -121,6 +121,11 @@ class Exported:
     notes: tuple[str, ...] = ()
     """What a user should know."""
 
+    @property
+    def length(self) -> float:
+        """How long a run is, as far as paces ask: as here, whenever it starts and wherever the host ends it."""
+        return self.stop - self.start
+
 
 def exported(experiment: Experiment, name: str = "", *, asked: bool = True) -> Exported:
     """What an experiment exports; `asked`: with derivatives. Errors name what cannot be, and say what to do."""
@@ -154,8 +159,7 @@ class _Export:
         self._closed = self._plan.scenario
         self._start = experiment.span.start
         self._check_units()
-        master = replace(self._plan.master, pace=open_ended(self._plan.master.pace))
-        self._program, _ = master.written(self._closed, asked=asked)
+        self._program, _ = self._plan.master.written(self._closed, asked=asked)
         self._slopes = slopes_asked(self._program)
         if self._program.pace is not None and self._program.pace.calls:
             pace = type(self._program.pace.calls[0].pace).__name__
@@ -788,6 +792,7 @@ class ExportedType(NestedType):
         }
         values = tuple(v for unit in one.units.values() for v in unit.values)
         super().__init__(context, one.inside, Entered(None, values, one.inside, one.units), rows, name)
+        self.length = one.length
         self.used_by.append(one.name)
         self._shown = [
             (number, port, self.places[number])
@@ -834,7 +839,7 @@ class ExportedType(NestedType):
             function(
                 f"int {T}_start({T} *u, upbeat_error *e)",
                 [
-                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, INFINITY)) return {failed};",
+                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, {self._limit})) return {failed};",
                     "return 0;",
                 ],
                 "everything that happens at the start time",

@@ -7,6 +7,7 @@ those who call it.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections import Counter
@@ -35,6 +36,7 @@ from upbeat.generate.printing import (
     is_free,
     literal,
     quoted,
+    without_remarks,
 )
 from upbeat.generate.units import (
     AnyType,
@@ -957,10 +959,10 @@ class Printer:
     def _compute(self, number: int) -> list[str]:
         kernel_number, source, to = self.tables.expressions[number]
         kernel = self.tables.kernels[kernel_number]
-        head, texts = [], []
+        head, texts = {}, []
         for i, cell in enumerate(source):
             if cell in to and len(to) > 1:  # it is written before all who read it have
-                head.append(f"const real was{i} = {self._number(cell)}; {comment(self.layout.name(cell))}")
+                head[f"was{i}"] = f"{self._number(cell)}; {comment(self.layout.name(cell))}"
                 texts.append(f"was{i}")
             else:
                 texts.append(self._number(cell))
@@ -969,7 +971,10 @@ class Printer:
             about = comment(self.layout.name(to[i]))
             return f"{stored(f'c[{to[i]}]', self.kinds[to[i]], text, self.shared)} {about}"
 
-        return self._closed([*head, *self.kernels.lines(kernel, texts, store)])
+        lines = self.kernels.lines(kernel, texts, store)
+        read = set(re.findall(r"\bwas\d+\b", "\n".join(map(without_remarks, lines))))
+        kept = [f"const real {name} = {value}" for name, value in head.items() if name in read]
+        return self._closed([*kept, *lines])
 
     def _advanced(self, at: int, row: list[Any], where: str) -> list[str]:
         _, unit, start, until, reached, early, *_ = row
@@ -1567,6 +1572,8 @@ class NestedType:
         self.printer = Printer(context, inside.program, inside.models, one.units, inside.paths, inner, given)
         self.values = len(one.values)
         self.words = Names(ends=True)
+        self.length = math.inf
+        """How long the run will be, if that is known."""
 
     @property
     def settable(self) -> tuple[Any, ...]:
@@ -1575,6 +1582,12 @@ class NestedType:
             for i, port in enumerate(self.ports)
             if self.places[i][0] >= 0
         )
+
+    @property
+    def _limit(self) -> str:
+        """Where the run ends, as far as that is known at its start."""
+        now = f"u->m.c[{self.printer.tables.now}].r"
+        return "INFINITY" if math.isinf(self.length) else f"{now} + {literal(self.length)}"
 
     @property
     def _taken(self) -> list[str]:
@@ -1624,7 +1637,7 @@ class NestedType:
             function(
                 f"int {T}_start({T} *u, upbeat_error *e)",
                 [
-                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, INFINITY)) return {failed};",
+                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, {self._limit})) return {failed};",
                     "return 0;",
                 ],
                 "everything that happens inside at the start time",
