@@ -261,6 +261,7 @@ static int set_cells(instance *o, const scenario_variable *v, const upbeat_cell 
   }
   if (v->value < 0 || v->role == ROLE_CONSTANT) return fails(o, "this variable cannot be set");
   if (!before && !moves) return fails(o, "this variable can be set before the end of initialization only");
+  if (!before && !o->unit) return fails(o, "it has not begun, or could not: no variable can be set");
   for (int32_t i = 0; i < v->cells; ++i) {
     if (v->kind == KIND_REAL && !(from[i].r - from[i].r == 0.0)) return fails(o, "a variable cannot be set to what is no number");
     o->values[v->value + i] = from[i];
@@ -614,6 +615,7 @@ static int unpack(instance *o, const char *from, size_t size, instance_state **t
   memcpy(&head, from, sizeof head);
   if (memcmp(head.mark, packed_mark, sizeof head.mark) || head.size != size || head.unit > size - sizeof head - plain) return foreign(o);
   if (head.mode < MODE_MADE || head.mode > MODE_OVER) return foreign(o);
+  if (!head.begun && head.mode != MODE_MADE && head.mode != MODE_INITIALIZATION && head.mode != MODE_OVER) return foreign(o);
   if (!*to && !(*to = state_new(o))) return fails(o, "there is not enough memory");
   instance_state *const s = *to;
   const char *const end = from + size - head.unit;
