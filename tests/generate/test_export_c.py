@@ -110,7 +110,9 @@ def test_events_are_met_in_single_precision(tmp_path: Path) -> None:
     scenario = up.Scenario({"ball": ball}, events={"bounce": bounce}, outputs={"x": "ball.x"})
     up.export_c(up.experiment(scenario, pace=up.LookAhead(0.002), until=3.75), tmp_path / "c", single=True)
     rows, _ = built(tmp_path / "c")
-    fall = np.sqrt(20.0 / 9.81)  # and so long is the flight after the first bounce; the next takes half of that
+    fall = np.sqrt(
+        20.0 / 9.81
+    )  # and so long is the flight after the first bounce; the next takes half of that
     since = 3.75 - 2.5 * fall
     assert rows[-1, 0] == pytest.approx(3.75)
     assert abs(rows[-1, 1] - (0.125 * 9.81 * fall * since - 0.5 * 9.81 * since**2)) < 1e-3
@@ -130,3 +132,13 @@ def test_error_control_keeps_the_tolerance_of_a_run(tmp_path: Path) -> None:
     w = np.sqrt(15.0) / 4.0
     exact = np.exp(-rows[:, 0] / 4.0) * (np.cos(w * rows[:, 0]) + np.sin(w * rows[:, 0]) / (4.0 * w))
     assert np.max(np.abs(rows[:, 1] - exact)) < 0.02
+
+
+def test_without_a_compiler_it_says_who_tells_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    done = up.export_c(up.load(EXAMPLES / "tank.toml"), tmp_path / "c")
+    assert done.memory is None
+    assert any("the program prints it" in note for note in done.notes)

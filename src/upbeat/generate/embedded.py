@@ -87,8 +87,10 @@ def export_c(
     for file, text in texts.items():
         replace_file(target / file, text.encode())
     name = _called(made.name)
-    notes = (*made.notes, *(_rough(made) if single else ()))
-    return CExport(target, name, tuple(texts), _memory(texts, name), notes)
+    memory = _memory(texts, name)
+    unknown = "what memory an instance takes is not known here, without a C compiler: the program prints it"
+    notes = (*made.notes, *(_rough(made) if single else ()), *(() if memory is not None else (unknown,)))
+    return CExport(target, name, tuple(texts), memory, notes)
 
 
 def _rough(made: Exported) -> Iterator[str]:

@@ -67,7 +67,9 @@ def signals_only(scenario: Scenario) -> tuple[Scenario, tuple[str, ...]]:
             strict=True,
         )
     }
-    links = [replace(link, senders=tuple(_from(one, renamed, moved) for one in link.senders)) for link in links]
+    links = [
+        replace(link, senders=tuple(_from(one, renamed, moved) for one in link.senders)) for link in links
+    ]
     made = scenario.with_parts(
         units=units,
         inputs=tuple(inputs),
@@ -120,9 +122,7 @@ def _hearing(event: Port) -> Discrete:
             *(Variable(name, event.kind, first) for name, first in zip(kept, start, strict=False)),
             Variable("count", Kind.INTEGER, 0),
         ),
-        modes=(
-            Mode(parse("inf"), external=(*zip(kept, told, strict=False), ("count", parse("count + 1")))),
-        ),
+        modes=(Mode(parse("inf"), external=(*zip(kept, told, strict=False), ("count", parse("count + 1")))),),
         outputs=tuple((port.name, shown[port.name]) for port in ports),
     )
 
