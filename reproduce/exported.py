@@ -272,7 +272,7 @@ def examples() -> Iterator[tuple[str, up.Experiment]]:
 
 
 def sanitized(folder: Path) -> dict[str, str]:
-    """Each example, or each structure of it, as C with its own main.c, under sanitizers: clean, or what they say."""
+    """Each example, or structure of one, as C with its own main.c, sanitized: clean, or what they say."""
     found = {}
     for name, made in examples():
         target = folder / re.sub(r"\W", "_", name)

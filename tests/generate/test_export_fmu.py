@@ -765,3 +765,12 @@ def test_a_tolerance_is_shared_over_the_run_of_the_experiment(export: Made, kind
         w = np.sqrt(15.0) / 4.0
         exact = np.exp(-0.75) * (np.cos(3.0 * w) + np.sin(3.0 * w) / (4.0 * w))
         assert abs(host["mass.x"] - exact) < 0.01 * 2.0
+
+
+def test_a_parameter_that_a_step_of_a_solver_follows_from_is_constant(export: Made) -> None:
+    solver = {"kind": "rk4", "step": "tau/4"}
+    lag = up.Ode({"x": "-x/tau"}, start={"x": 1.0}, parameters={"tau": 1.0}, outputs=["x"], solver=solver)
+    with Host(export(up.experiment(up.Scenario({"lag": lag}), step=0.5, until=2.0))) as host:
+        assert host.variables["lag.tau"].variability == "constant"
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            host["lag.tau"] = 0.1

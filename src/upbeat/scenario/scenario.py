@@ -189,7 +189,7 @@ class Scenario(Displayed):
 
     @cached_property
     def added_units(self) -> tuple[str, ...]:
-        """The units that `closed` and `driven` have added, and others that nobody has written: all their ports are internal."""
+        """Units that nobody has written: what `closed` and `driven` add, and what has internal ports only."""
         computed = computes_conditions(self.units.get(CONDITIONS))
         own = (INPUTS, EVENTS, *((CONDITIONS,) if computed else ()))
         named = tuple(unit for unit in own if unit in self.units)
