@@ -29,7 +29,7 @@ from upbeat.engine.native.machine import KNOWN_EVENT, Batch, Chunk, Status
 from upbeat.engine.packing import Contents, Packing, foreign
 from upbeat.engine.plan import Plan
 from upbeat.generate.compiling import library
-from upbeat.generate.program import CALLS, KIND_OF, Part, entered, same_code, translate
+from upbeat.generate.program import CALLS, KIND_OF, Part, translate, values_of
 from upbeat.trace.log import RUNS, StepRuns
 from upbeat.units import OdeTables
 from upbeat.units.solving.integrate import SolverStatistics
@@ -144,13 +144,10 @@ class Compiled:
         """A machine for one run of this plan, or of the same with other values."""
         if plan is self.plan:
             return CompiledMachine(self, plan, start, self.translation.values, strings=strings)
-        units = entered(plan.program, plan.scenario.units, start, {}, "native").values()
-        # programs of nests may have such values written into them
-        if self.calls.nests or not all(map(same_code, self.translation.part.units, units)):
+        if self.calls.nests:  # whose programs may have such values written into them
             other = Compiled(plan, start)
             return CompiledMachine(other, plan, start, other.translation.values, strings=strings)
-        values = tuple(value for one in units for value in one.values)
-        return CompiledMachine(self, plan, start, values, strings=strings)
+        return CompiledMachine(self, plan, start, values_of(plan, start, "native"), strings=strings)
 
 
 class Saved(NamedTuple):

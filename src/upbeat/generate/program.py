@@ -93,19 +93,6 @@ class Entered:
     """The ports of a unit that is not printed, but attached by whoever runs the program."""
 
 
-def same_code(one: Entered, other: Entered) -> bool:
-    """Whether two units are the same text, so that only their numbers differ (a step of a solver may follow from some)."""
-    match one.tables, other.tables:
-        case OdeTables() as a, OdeTables() as b:
-            same = replace(a, start=(), parameters=()) == replace(b, start=(), parameters=())
-        case DiscreteTables() as a, DiscreteTables() as b:
-            same = (a.modes, a.compute) == (b.modes, b.compute)
-        case a, b:
-            same = a is b
-    alike = one.units.keys() == other.units.keys()
-    return same and alike and all(same_code(each, other.units[unit]) for unit, each in one.units.items())
-
-
 class PrintedCore:
     """The `Core` of `upbeat.core.abilities` to which models give their equations, to be printed."""
 
@@ -372,6 +359,12 @@ class Context:
         self.shared = Shared(single=dialect.single, quick=dialect.quick, lanes=dialect.lanes)
         self.shared.need(self.telling.needs)
         self.kernels = KernelPrinter(self.shared)
+
+
+def values_of(plan: Plan, start: float, external: External = "none") -> tuple[float, ...]:
+    """The numbers that the units of a plan start with."""
+    units = entered(plan.program, plan.scenario.units, start, {}, external)
+    return tuple(v for one in units.values() for v in one.values)
 
 
 def over(tables: Tables, cells: str) -> str:
