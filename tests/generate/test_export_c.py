@@ -142,3 +142,20 @@ def test_without_a_compiler_it_says_who_tells_the_memory(
     done = up.export_c(up.load(EXAMPLES / "tank.toml"), tmp_path / "c")
     assert done.memory is None
     assert any("the program prints it" in note for note in done.notes)
+
+
+def test_the_last_step_of_the_program_is_the_rest(tmp_path: Path) -> None:
+    """As in a run here: x' = -y and y' = x, each by Euler's rule with the other held, for 0.1, 0.1 and 0.05."""
+    one = up.Ode({"x": "s*u"}, inputs={"u": 0.0}, parameters={"s": 1.0}, outputs=["x"], solver="euler")
+    scenario = up.Scenario(
+        {"a": one.with_values({"s": -1.0, "x": 1.0}), "b": one},
+        {"a.u": "b.x", "b.u": "a.x"},
+        outputs={"x": "a.x"},
+    )
+    up.export_c(up.experiment(scenario, step=0.1, until=0.25), tmp_path / "c")
+    rows, _ = built(tmp_path / "c")
+    turn = complex(1.0, 0.1)
+    assert rows[:, 0] == pytest.approx([0.0, 0.1, 0.2, 0.25])
+    assert rows[:, 1] == pytest.approx(
+        [1.0, turn.real, (turn**2).real, (turn**2 * complex(1.0, 0.05)).real], abs=1e-8
+    )

@@ -6,6 +6,7 @@ lets it go on to a time and reads outputs, by functions with the names of the sc
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import tempfile
@@ -355,7 +356,7 @@ class _Embedded:
             f", {'(double)' if v.port.kind is Kind.REAL else '(long)'}{N}_get_{self.word(v)}(&model)"
             for v in shown
         )
-        steps = max(1, round((made.stop - made.start) / made.step)) if made.step > 0 else 1
+        steps = max(1, math.ceil(made.length / made.step - 1e-9)) if made.step > 0 else 1
         going = f"!{N}_over(&model) && " if self.ends else ""
         return "\n".join(
             [
@@ -368,14 +369,14 @@ class _Embedded:
                 f"static {N} model;",
                 "",
                 "int main(void) {",
-                f"  const real start = {literal(made.start)}, step = {literal((made.stop - made.start) / steps)};",
+                f"  const real start = {literal(made.start)}, stop = {literal(made.stop)}, step = {literal(made.step)};",
                 "  const upbeat_error *why;",
                 '  fprintf(stderr, "memory of one instance: %lu bytes\\n", (unsigned long)sizeof model);',
                 f'  printf("time{titles}\\n");',
                 f"  int failed = {N}_begin(&model, start, {N}_values);",
                 f"  for (long k = 1; !failed && {going}k <= {steps}; ++k) {{",
                 f'    printf("%.9g{formats}\\n", (double){N}_time(&model){values});',
-                f"    failed = {N}_advance(&model, start + (real)k * step);",
+                f"    failed = {N}_advance(&model, k == {steps} ? stop : start + (real)k * step);",
                 "  }",
                 "  if (failed) {",
                 f"    fprintf(stderr, \"it failed at %g in '%s'\", (double){N}_time(&model), {N}_failed(&model, &why));",
