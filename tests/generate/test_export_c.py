@@ -145,7 +145,7 @@ def test_without_a_compiler_it_says_who_tells_the_memory(
 
 
 def test_the_last_step_of_the_program_is_the_rest(tmp_path: Path) -> None:
-    """As in a run here: x' = -y and y' = x, each by Euler's rule with the other held, for 0.1, 0.1 and 0.05."""
+    """x' = -y and y' = x, each by Euler's rule with the other held, for 0.1, 0.1 and 0.05."""
     one = up.Ode({"x": "s*u"}, inputs={"u": 0.0}, parameters={"s": 1.0}, outputs=["x"], solver="euler")
     scenario = up.Scenario(
         {"a": one.with_values({"s": -1.0, "x": 1.0}), "b": one},

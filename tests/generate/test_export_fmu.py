@@ -774,3 +774,12 @@ def test_a_parameter_that_a_step_of_a_solver_follows_from_is_constant(export: Ma
         assert host.variables["lag.tau"].variability == "constant"
         with pytest.raises(fmpy.fmi1.FMICallException):
             host["lag.tau"] = 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_fmu_that_has_not_begun_refuses_inputs_when_it_is_over(export: Made, kind: str) -> None:
+    with Host(export(driven(), kind=kind)) as host:
+        host.fmu.terminate()
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            host["force"] = 1.0
+        assert "it has not begun" in host.said[-1]
