@@ -34,6 +34,7 @@ class Life {
   virtual int unpack(int slot, const void* from, std::uint64_t size) = 0;
   virtual std::string message() = 0;
   virtual Ode* equations() { return nullptr; }
+  virtual bool over() { return false; }
   virtual void tell(void (*say)(void*, std::int32_t, double), void* to) = 0;
 };
 
@@ -51,7 +52,7 @@ class Program final : public Life {
     before_.values.resize(before_.cells.size());
   }
 
-  bool begin() override { return nested_.begin(); }
+  bool begin() override { return nested_.begin(tables_.length); }
   int get(int port, Cell* to) override {
     const auto number = static_cast<std::size_t>(port);
     if (pending_ && tables_.blocks[number] < 0) {
@@ -79,6 +80,7 @@ class Program final : public Life {
     }
     return nested_.due(time);
   }
+  bool over() override { return upbeat::over(nested_.machine()); }
   int slope(int output, int input, Cell* to) override {
     const std::int32_t cells = ports_[static_cast<std::size_t>(output)].cells * ports_[static_cast<std::size_t>(input)].cells;
     if (tables_.slopes_block >= 0 && !(nested_.refresh() && nested_.machine().execute(tables_.slopes_block))) return 1;
@@ -432,6 +434,8 @@ const upbeat_unit* scenario_begin(scenario* s, double t, const upbeat_cell* valu
 }
 
 const scenario_equations* scenario_equations_of(scenario* s) { return s->tables.exchange && s->life ? &s->equations : nullptr; }
+
+int scenario_over(const scenario* s) { return s->life && s->life->over() ? 1 : 0; }
 
 void scenario_listen(scenario* s, scenario_say say, void* to) {
   s->say = say;

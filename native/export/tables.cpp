@@ -180,7 +180,7 @@ class Reading {
       program.expressions.push_back({number, std::move(source), from_.numbers()});
     }
     for (std::int32_t* const to : {&program.start_block, &program.instant_block, &program.now, &program.next, &program.due,
-                                   &program.stops, &program.budget, &program.slots, &program.loops}) {
+                                   &program.stops, &program.ends, &program.budget, &program.slots, &program.loops}) {
       *to = from_.number();
     }
     PaceTables& pace = program.pace;
@@ -710,6 +710,7 @@ ScenarioTables read_scenario(const std::vector<unsigned char>& bytes, const std:
   if (tables.slopes_block < -1 || tables.slopes_block >= blocks || (tables.slopes_block < 0 && !tables.slopes.empty())) damaged("there is no such block");
   tables.any_start = from.flag();
   tables.start = from.real();
+  tables.length = from.real();
   tables.directional = reading.kernel(true);
   if (count_values(*tables.inside) > count) damaged("there are not enough start values");
   if (!from.finished()) damaged("there is more than there should be");

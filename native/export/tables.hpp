@@ -73,6 +73,7 @@ struct ScenarioTables {
   std::int32_t slopes_block = -1;
   bool any_start = true;
   double start = 0.0;
+  double length = 0.0;  // of a run
   std::shared_ptr<const KernelTables> directional;  // model exchange
 };
 

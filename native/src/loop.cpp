@@ -53,12 +53,6 @@ class Budget {
   std::int64_t steps_ = 1;
 };
 
-// Whether the program has ended the run at the present time.
-bool over(const Machine& machine, const Cell* cells) {
-  const std::int32_t ends = machine.tables().ends;
-  return ends >= 0 && cells[ends].r != 0.0;
-}
-
 // The time `t` stands: what happens at that instant, what the pace makes of it, and the row. Events from
 // `mark` on are those of this time.
 bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t mark, double t, bool last, Before* before = nullptr) {
@@ -80,7 +74,7 @@ bool commit(Machine& machine, Memory& memory, Recorder* recorder, std::size_t ma
     cells[tables.pace.fired].r = static_cast<double>(fired.size() - mark);
     if (!machine.execute(tables.pace.note)) return false;
   }
-  if (recorder) recorder->offer(t, cells, last || over(machine, cells));
+  if (recorder) recorder->offer(t, cells, last || over(machine));
   return true;
 }
 
@@ -233,7 +227,7 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog* log, d
     // What a step can use up at most once is counted for many of them together.
     const std::int64_t room = std::min(log ? log->room() : INT64_MAX, recorder ? recorder->room() : INT64_MAX);
     const std::int64_t count = std::min({max_steps, room, left.steps()});
-    if (now >= limit || over(machine, machine.cells())) return Status::Finished;
+    if (now >= limit || over(machine)) return Status::Finished;
     if (room == 0) return Status::Full;
     for (std::int64_t k = 0; k < count; ++k) {
       const double t = now;
@@ -247,7 +241,7 @@ Status run(Machine& machine, Memory& memory, Recorder* recorder, StepLog* log, d
         return machine.asked_to_stop() ? Status::Abandoned : Status::Failed;  // a nested one came back, too
       }
       mark = fired.size();
-      if (over(machine, machine.cells())) return Status::Finished;
+      if (over(machine)) return Status::Finished;
     }
     if (((max_steps -= count) <= 0 || left.spent()) && now < limit) return Status::Paused;
   }
@@ -269,7 +263,7 @@ void Before::look(Machine& machine) {
 Status follow(Machine& machine, Memory& memory, double limit, bool early, Before* before) {
   const ProgramTables& tables = machine.tables();
   const double& now = machine.cells()[tables.now].r;
-  while (now < limit) {
+  while (now < limit && !over(machine)) {
     if (machine.asked_to_stop() || Working::should_stop()) return Status::Stopped;
     double reached = now;
     const bool made = step(machine, memory, nullptr, 0, now, limit, reached);

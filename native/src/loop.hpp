@@ -93,10 +93,16 @@ struct Before {
   void look(Machine& machine);
 };
 
-// The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`.
-// With `early` a step that a unit has ended before its proposed end is the last one; with `before`, one at whose end something
-// has happened.
+// The same for a machine inside another one, without log and clock, and events are forgotten: on to `limit`, or to where the
+// program is over. With `early` a step that a unit has ended before its proposed end is the last one; with `before`, one at
+// whose end something has happened.
 Status follow(Machine& machine, Memory& memory, double limit, bool early, Before* before = nullptr);
+
+// Whether the program is over at the present time: no loop goes any further.
+inline bool over(Machine& machine) {
+  const std::int32_t ends = machine.tables().ends;
+  return ends >= 0 && machine.cells()[ends].r != 0.0;
+}
 
 // What the pace makes of a change by hand at the present time, with all that has fired by it.
 bool hear_of_change(Machine& machine);

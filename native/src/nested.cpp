@@ -59,12 +59,11 @@ Nested::Nested(std::unique_ptr<Machine> machine, NestedTables tables, double sta
       start_(start),
       strings_(strings) {}
 
-bool Nested::begin() {
+bool Nested::begin(double length) {
   const ProgramTables& program = machine_->tables();
   machine_->cells()[program.now].r = start_;
   machine_->cells()[program.next].r = start_;
-  const double unknown = std::numeric_limits<double>::infinity();  // the length of the run is unknown here
-  if (!machine_->begin_units() || !upbeat::begin(*machine_, memory_, nullptr, unknown)) return false;
+  if (!machine_->begin_units() || !upbeat::begin(*machine_, memory_, nullptr, start_ + length)) return false;
   machine_->fired().cut(0);
   return true;
 }

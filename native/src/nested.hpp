@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ class Nested {
   // `strings`: the pool of the run, without which states cannot be turned into bytes.
   Nested(std::unique_ptr<Machine> machine, NestedTables tables, double start, Strings* strings = nullptr);
 
-  // Everything that happens inside at the start time; once, before any other call. False: see `failure`.
-  bool begin();
+  // Everything that happens inside at the start time; once, before any other call. `length`: how long the run will be, if that is
+  // known here. False: see `failure`.
+  bool begin(double length = std::numeric_limits<double>::infinity());
 
   int get(int port, Cell* to);
   int set(int port, const Cell* coefficients, int count);

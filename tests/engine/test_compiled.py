@@ -449,3 +449,16 @@ def test_a_cache_that_cannot_be_written_is_told_and_a_broken_file_compiled_again
     kept.unlink()  # a library that is loaded must not change under one's feet
     kept.write_bytes(b"half of it")
     assert outcome(made.with_(every=1)) == expected
+
+
+def test_a_step_of_a_solver_that_follows_from_a_parameter_is_compiled_again() -> None:
+    lag = up.Ode(
+        {"x": "-x/tau"},
+        start={"x": 1.0},
+        parameters={"tau": 1.0},
+        outputs=["x"],
+        solver={"kind": "rk4", "step": "tau/4"},
+    )
+    made = up.experiment(up.Scenario({"lag": lag}), step=0.5, until=2.0, engine="compiled")
+    made.run()
+    assert abs(made.with_values({"lag.tau": 0.1}).run()["lag.x"][-1] - np.exp(-20.0)) < 1e-8

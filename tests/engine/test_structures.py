@@ -565,3 +565,18 @@ def test_an_fmu_goes_on(name: str, version: int, interface: Any, tmp_path: Path)
     model = up.Fmu(make(name, version, tmp_path), interface=interface, isolation="none")
     for engine in ("auto",) if name == "bare" else ENGINES:
         gone_on(model, engine)
+
+
+@pytest.mark.parametrize("engine", [*ENGINES, "compiled"])
+def test_a_nested_structure_goes_no_further_than_to_its_end(engine: Any) -> None:
+    car = up.Ode({"x": "-1"}, start={"x": 1.0}, outputs=["x"])
+    both = up.Scenario(
+        {"car": car},
+        outputs={"x": "car.x"},
+        structures={"apart": {"events": {"meet": {"when": "car.x <= 0", "to": "together"}}}, "together": {}},
+    )
+    apart = up.experiment(both, step=0.1, until=3.0).structures["apart"]
+    inner = up.Nested(apart.scenario, apart.master, flatten=False)
+    made = up.experiment(up.Scenario({"n": inner}), step=0.25, until=3.0, engine=engine)
+    with pytest.raises(up.UnitError, match=r"'n' .*it stopped at 1\.0"):
+        made.run()

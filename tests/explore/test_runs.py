@@ -204,3 +204,14 @@ def test_random_experiments_give_the_same_in_chunks_and_alone(
         if group.in_core:
             part = {key: column[rows] for key, column in columns.items()}
             assert same(group.run(part), group._one_by_one(part, len(rows)))
+
+
+def test_runs_with_another_step_of_a_solver_are_runs_of_their_own() -> None:
+    solver = {"kind": "rk4", "step": "tau/4"}
+    lag = up.Ode({"x": "-x/tau"}, start={"x": 1.0}, parameters={"tau": 1.0}, outputs=["x"], solver=solver)
+    made = up.experiment(up.Scenario({"lag": lag}), step=0.5, until=2.0)
+    taus = [1.0, 0.1]
+    found = up.Study(made, vary={"lag.tau": taus}, outputs={"x": "final(lag.x)"}).run()
+    # in steps of a quarter of it: the polynomial of Runge and Kutta, so many times
+    factor = 1 - 0.25 + 0.25**2 / 2 - 0.25**3 / 6 + 0.25**4 / 24
+    assert np.allclose(found["x"], [factor**8, factor**80], rtol=1e-9)

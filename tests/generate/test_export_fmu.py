@@ -594,3 +594,192 @@ def test_terminals_of_fmus_inside_are_kept_if_they_are_seen_outside(export: Made
     )
     with zipfile.ZipFile(again) as archive:
         assert "terminalsAndIcons/terminalsAndIcons.xml" not in archive.namelist()
+
+
+def ramp() -> up.Experiment:
+    """x = t, and a property that ends the run at 0.55."""
+    scenario = up.Scenario(
+        {"clock": up.Ode({"x": "1"}, outputs=["x"])},
+        properties={"early": {"holds": "always(clock.x < 0.55)", "online": "stop"}},
+    )
+    return up.experiment(scenario, step=0.1, until=2.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_an_event_that_ends_the_scenario_asks_the_host_for_the_end(export: Made, kind: str, fmi: int) -> None:
+    path = export(ramp(), fmi, kind=kind)
+    with Host(path) as host:
+        host.start()
+        host.step(0.0, 0.4)
+        t = 0.4
+        for _ in range(2):  # asked again, it stays where it is
+            if fmi == 2:
+                with pytest.raises(fmpy.fmi1.FMICallException) as raised:
+                    host.step(t, 0.4)
+                assert raised.value.status == 2  # discard
+                assert host.fmu.getBooleanStatus(3)
+                t = host.fmu.getRealStatus(2)
+            else:
+                _, terminate, early, t = host.step(t, 0.4)
+                assert terminate
+                assert early
+            assert abs(t - 0.55) < 1e-5
+            assert abs(host["clock.x"] - 0.55) < 1e-5
+    trace = up.simulate(up.Scenario({"fmu": up.Fmu(path)}), step=0.4, until=2.0)
+    assert trace.outcome is up.Outcome.STOPPED_BY_UNIT
+    assert abs(trace["fmu.clock.x"][-1] - 0.55) < 1e-5
+
+
+def test_model_exchange_says_that_it_does_not_end(tmp_path: Path) -> None:
+    done = up.export_fmu(ramp(), tmp_path / "ramp.fmu", interface="model-exchange")
+    assert any("it goes on after 'early'" in note for note in done.notes)
+
+
+def desk() -> up.Experiment:
+    """Events of every kind come in and go out again, after they have left something behind."""
+    event = {"event": True}
+    pair = {**event, "kind": "real", "size": 2}
+    modes = {**event, "items": {"off": 1, "heat": 4}}
+    clerk = up.StateMachine(
+        inputs={"add": {**event, "kind": "real"}, "pair": pair, "mode": modes, "poke": event},
+        variables={"sum": 0.0, "pokes": {"start": 0, "kind": "integer"}},
+        outputs={
+            "sum": "sum",
+            "pokes": {"value": "pokes", "kind": "integer"},
+            "echo": {**event, "kind": "real"},
+            "bing": event,
+            "swapped": pair,
+            "now": modes,
+        },
+        initial="there",
+        states=["there"],
+        transitions=[
+            {"from": "there", "on": "add", "do": {"sum": "sum + add"}, "emit": {"echo": "10*add"}},
+            {"from": "there", "on": "pair", "emit": {"swapped": ["pair[1]", "pair[0]"]}},
+            {"from": "there", "on": "mode", "emit": {"now": "mode"}},
+            {"from": "there", "on": "poke", "do": {"pokes": "pokes + 1"}, "emit": {"bing": True}},
+        ],
+    )
+    room = up.Ode({"x": "u - x"}, inputs={"u": 0.0}, outputs=["x"])
+    scenario = up.Scenario(
+        {"clerk": clerk, "room": room},
+        {
+            "clerk.add": {"event": "add", "when": "room.x > -1", "value": "2*add + offset"},
+            "clerk.pair": "pair",
+            "clerk.mode": "mode",
+            "clerk.poke": "poke",
+            "room.u": "clerk.sum",
+        },
+        inputs={
+            "add": {**event, "kind": "real", "unit": "m"},
+            "pair": pair,
+            "mode": modes,
+            "poke": {**event, "kind": "boolean"},
+            "offset": 0.5,
+        },
+        outputs={**{name: f"clerk.{name}" for name in ("echo", "bing", "swapped", "now")}, "x": "room.x"},
+    )
+    # every unit is named, so that those which stand for events must not get in the way
+    return up.experiment(scenario, step=0.125, until=1.0, coupling=up.GaussSeidel(["clerk", "room"]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_events_of_the_scenario_are_signals_outside(export: Made, kind: str, fmi: int) -> None:
+    experiment = desk()
+    with experiment.open() as run:
+        for k in range(8):
+            if k in (2, 3):
+                run.set("add", 1.5)
+            run.step()
+        expected = run.finish()
+    with Host(export(experiment, fmi, kind=kind)) as host:
+        assert not {"poke", "bing"} & {*host.variables}  # which say nothing
+        host.start()
+        for k in range(8):
+            if k in (2, 3):  # twice the same: it is the count that tells them apart
+                host["add"], host["add_count"] = 1.5, k
+            if k == 4:
+                host["poke_count"] = 7
+                if fmi == 3:
+                    host["pair"] = [2.0, 3.0]
+                else:
+                    host["pair[0]"], host["pair[1]"] = 2.0, 3.0
+                host["pair_count"] = -1
+                assert host["clerk.pokes"] == 1  # at once
+            if k == 6:
+                host["mode"], host["mode_count"] = 4, 1
+            host.step(k * 0.125, 0.125)
+        assert host["x"] == expected["x"][-1] > 0.5
+        assert (host["echo"], host["echo_count"], host["bing_count"]) == (35.0, 2, 1)
+        assert (host["now"], host["now_count"], host["swapped_count"]) == (4, 1, 1)
+        pair = host["swapped"] if fmi == 3 else [host["swapped[0]"], host["swapped[1]"]]
+        assert pair == [3.0, 2.0]
+
+
+@needs_native
+def test_what_goes_out_of_one_exported_scenario_can_come_into_another(export: Made) -> None:
+    lamp = export(up.load(EXAMPLES / "traffic_light.toml"), 3, kind="core")
+    labels = {"event": True, "items": ["red", "green", "yellow"]}
+    counter = up.StateMachine(
+        inputs={"lamp": labels},
+        variables={"greens": {"start": 0, "kind": "integer"}},
+        outputs={"greens": {"value": "greens", "kind": "integer"}},
+        initial="on",
+        states=["on"],
+        transitions=[{"from": "on", "on": "lamp", "when": "lamp == 'green'", "do": {"greens": "greens + 1"}}],
+    )
+    other = up.Scenario({"counter": counter}, {"counter.lamp": "lamp"}, inputs={"lamp": labels})
+    heard = export(up.experiment(other, pace=up.EventDriven(), until=700.0), 3, kind="core")
+    both = up.Scenario(
+        {"light": up.Fmu(lamp), "heard": up.Fmu(heard)},
+        {"heard.lamp": "light.lamp", "heard.lamp_count": "light.lamp_count"},
+    )
+    trace = up.simulate(both, step=50.0, until=700.0)
+    assert trace["light.lamp_count"][-1] == trace["heard.counter.greens"][-1] == 3  # at 60, 360 and 660 s
+
+
+def controlled() -> up.Experiment:
+    """A mass and a damper, with steps as long as a tolerance for the whole run allows."""
+    mass = up.Ode({"x": "v", "v": "F - x"}, inputs=["F"], start={"x": 1.0}, outputs=["x", "v"])
+    damper = up.Function(inputs=["v"], outputs={"F": "-0.5*v"})
+    scenario = up.Scenario({"mass": mass, "damper": damper}, {"mass.F": "damper.F", "damper.v": "mass.v"})
+    return up.experiment(scenario, pace=up.ErrorControl(0.01), until=3.0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fmi", [2, 3])
+def test_a_tolerance_is_shared_over_the_run_of_the_experiment(export: Made, kind: str, fmi: int) -> None:
+    trace = controlled().run()
+    with Host(export(controlled(), fmi, kind=kind)) as host:
+        host.start()
+        host.step(0.0, 3.0)  # in one step of the host it makes those of the run
+        assert host["mass.x"] == trace["mass.x"][-1]
+        host.step(3.0, 1.0)  # and goes on
+    with Host(export(controlled(), fmi, kind=kind)) as host:
+        host.start()
+        for k in range(30):
+            host.step(k * 0.1, 0.1)
+        # the largest error that the tolerance allows: x'' = -x - x'/2 from 1 at rest
+        w = np.sqrt(15.0) / 4.0
+        exact = np.exp(-0.75) * (np.cos(3.0 * w) + np.sin(3.0 * w) / (4.0 * w))
+        assert abs(host["mass.x"] - exact) < 0.01 * 2.0
+
+
+def test_a_parameter_that_a_step_of_a_solver_follows_from_is_constant(export: Made) -> None:
+    solver = {"kind": "rk4", "step": "tau/4"}
+    lag = up.Ode({"x": "-x/tau"}, start={"x": 1.0}, parameters={"tau": 1.0}, outputs=["x"], solver=solver)
+    with Host(export(up.experiment(up.Scenario({"lag": lag}), step=0.5, until=2.0))) as host:
+        assert host.variables["lag.tau"].variability == "constant"
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            host["lag.tau"] = 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_fmu_that_has_not_begun_refuses_inputs_when_it_is_over(export: Made, kind: str) -> None:
+    with Host(export(driven(), kind=kind)) as host:
+        host.fmu.terminate()
+        with pytest.raises(fmpy.fmi1.FMICallException):
+            host["force"] = 1.0
+        assert "it has not begun" in host.said[-1]

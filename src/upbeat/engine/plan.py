@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import fsum
 from typing import Any
 
+from upbeat.core.abilities import Model
 from upbeat.core.errors import RunError
 from upbeat.core.names import bare, resolve, split
 from upbeat.core.ports import Causality, Kind, Port
@@ -22,6 +23,7 @@ from upbeat.core.time import Span
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
 from upbeat.engine.nesting.flatten import Flat, Note, flattened
+from upbeat.engine.nesting.model import nested_of
 from upbeat.engine.selection import select
 from upbeat.master.couplings.refined import Measured, Refined
 from upbeat.master.handling import calm
@@ -32,6 +34,7 @@ from upbeat.master.program import Get, Program, Reg
 from upbeat.scenario.events.watcher import waits
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
+from upbeat.units.process import bare as bare_model
 
 # ----------------------------------------------------------------------------------------------------
 # How much the outputs of units change from step to step, measured in a short run before the real one.
@@ -170,7 +173,8 @@ class Plan:
             else:
                 changed[unit] = changed[unit].with_values({name: value})
         for unit, model in self.scenario.units.items():
-            if changed[unit] is not model and not _same(model.ports, changed[unit].ports):
+            now = changed[unit]
+            if now is not model and not (_same(model.ports, now.ports) and _solved_alike(model, now)):
                 return None
         made = after if self.scenario is before else self.scenario.with_units(changed)
         if list(waits(made)) != list(waits(self.scenario)):
@@ -188,6 +192,16 @@ def _unit_of(key: str, units: Mapping[str, str]) -> tuple[str, str]:
         more, name = split(name)
         path = f"{path}.{more}"
     return path, name
+
+
+def _solved_alike(before: Model, after: Model) -> bool:
+    """Whether the solvers are the same, also inside: the step of one may follow from a parameter."""
+    inside, then = nested_of(before), nested_of(after)
+    if inside is None or then is None:
+        one, other = (getattr(bare_model(model), "solver", None) for model in (before, after))
+        return bool(one == other)
+    units = then.flat.scenario.units
+    return all(_solved_alike(model, units[unit]) for unit, model in inside.flat.scenario.units.items())
 
 
 def _same(before: Sequence[Port], after: Sequence[Port]) -> bool:

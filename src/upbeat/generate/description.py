@@ -254,6 +254,7 @@ class Description2(_Description):
             "canHandleVariableCommunicationStepSize": not self.exchange,
             "canInterpolateInputs": not self.exchange,
             "completedIntegratorStepNotNeeded": self.exchange,
+            "canNotUseMemoryManagementFunctions": True,
             "canGetAndSetFMUstate": made.saves,
             "canSerializeFMUstate": made.saves and made.serialises,
             "providesDirectionalDerivative": about.slopes,

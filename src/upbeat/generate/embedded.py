@@ -6,6 +6,7 @@ lets it go on to a time and reads outputs, by functions with the names of the sc
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import tempfile
@@ -31,7 +32,7 @@ from upbeat.generate.printing import (
     used,
     without_remarks,
 )
-from upbeat.generate.program import Context, Entered, NestedType
+from upbeat.generate.program import Context, Entered, NestedType, over
 from upbeat.generate.units import ROUGH, function
 from upbeat.master.program import Repeat
 from upbeat.trace.files.output import kept_from
@@ -87,8 +88,10 @@ def export_c(
     for file, text in texts.items():
         replace_file(target / file, text.encode())
     name = _called(made.name)
-    notes = (*made.notes, *(_rough(made) if single else ()))
-    return CExport(target, name, tuple(texts), _memory(texts, name), notes)
+    memory = _memory(texts, name)
+    unknown = "what memory an instance takes is not known here, without a C compiler: the program prints it"
+    notes = (*made.notes, *(_rough(made) if single else ()), *(() if memory is not None else (unknown,)))
+    return CExport(target, name, tuple(texts), memory, notes)
 
 
 def _rough(made: Exported) -> Iterator[str]:
@@ -153,6 +156,7 @@ class _Embedded:
         entered = Entered(None, made.values, made.inside, made.units)
         self.kind = NestedType(self.context, made.inside, entered, {}, f"{self.name}_unit")
         self.kind.used_by.append(made.name)
+        self.kind.length = made.length
         self.words = Names(ends=True)
 
     def files(self) -> dict[str, str]:
@@ -244,6 +248,11 @@ class _Embedded:
         return "\n".join([*lines, "  0.0", "};"])
 
     @property
+    def ends(self) -> bool:
+        """Whether an event may end the scenario."""
+        return self.kind.printer.tables.ends >= 0
+
+    @property
     def settable(self) -> list[Variable]:
         return [
             v
@@ -259,8 +268,11 @@ class _Embedded:
         N = self.name
         yield comment("The start time and start values; everything that happens then.")
         yield f"int {N}_begin({N} *m, real t, const real *values);"
-        yield comment("On to a later time.")
+        yield comment(f"On to a later time{', or to where the scenario is over' if self.ends else ''}.")
         yield f"int {N}_advance({N} *m, real to);"
+        if self.ends:
+            yield comment("Whether an event has asked for the end: it goes no further.")
+            yield f"int {N}_over(const {N} *m);"
         yield comment("After inputs were set: outputs follow at once (advance does this by itself).")
         yield f"int {N}_refresh({N} *m);"
         yield comment("Keep the state, and set it back, any number of times.")
@@ -306,6 +318,10 @@ class _Embedded:
             f"int {N}_advance({N} *m, real to)",
             ["real reached = to;", f"return {U}_advance(&m->unit, to, 0, &reached, &m->error);"],
         )
+        if self.ends:
+            yield made(
+                f"int {N}_over(const {N} *m)", [f"return {over(self.kind.printer.tables, 'm->unit.m.c')};"]
+            )
         yield made(f"int {N}_refresh({N} *m)", [f"return {U}_refresh(&m->unit, &m->error);"])
         yield made(f"void {N}_save({N} *m, {N}_saved *to)", [f"{U}_save(&m->unit, &to->unit);"])
         yield made(
@@ -340,7 +356,8 @@ class _Embedded:
             f", {'(double)' if v.port.kind is Kind.REAL else '(long)'}{N}_get_{self.word(v)}(&model)"
             for v in shown
         )
-        steps = max(1, round((made.stop - made.start) / made.step)) if made.step > 0 else 1
+        steps = max(1, math.ceil(made.length / made.step - 1e-9)) if made.step > 0 else 1
+        going = f"!{N}_over(&model) && " if self.ends else ""
         return "\n".join(
             [
                 comment(
@@ -352,14 +369,14 @@ class _Embedded:
                 f"static {N} model;",
                 "",
                 "int main(void) {",
-                f"  const real start = {literal(made.start)}, step = {literal((made.stop - made.start) / steps)};",
+                f"  const real start = {literal(made.start)}, stop = {literal(made.stop)}, step = {literal(made.step)};",
                 "  const upbeat_error *why;",
                 '  fprintf(stderr, "memory of one instance: %lu bytes\\n", (unsigned long)sizeof model);',
                 f'  printf("time{titles}\\n");',
                 f"  int failed = {N}_begin(&model, start, {N}_values);",
-                f"  for (long k = 1; !failed && k <= {steps}; ++k) {{",
+                f"  for (long k = 1; !failed && {going}k <= {steps}; ++k) {{",
                 f'    printf("%.9g{formats}\\n", (double){N}_time(&model){values});',
-                f"    failed = {N}_advance(&model, start + (real)k * step);",
+                f"    failed = {N}_advance(&model, k == {steps} ? stop : start + (real)k * step);",
                 "  }",
                 "  if (failed) {",
                 f"    fprintf(stderr, \"it failed at %g in '%s'\", (double){N}_time(&model), {N}_failed(&model, &why));",

@@ -28,10 +28,11 @@ from upbeat.engine.native.lower import slopes_asked
 from upbeat.engine.nesting.model import Nested, nested_of
 from upbeat.engine.plan import Plan
 from upbeat.generate.printing import array, block, comment, literal
-from upbeat.generate.program import Context, Entered, NestedType, PrintedCore
+from upbeat.generate.program import Context, Entered, NestedType, PrintedCore, over
+from upbeat.generate.signals import signals_only
 from upbeat.generate.tables import fmu_starts
 from upbeat.generate.units import OdeType, function
-from upbeat.master.paces.pace import nominal_step, open_ended
+from upbeat.master.paces.pace import nominal_step
 from upbeat.master.program import Asked, Program, Recordable
 from upbeat.scenario.directory import INPUTS
 from upbeat.scenario.merging.inline import path_of
@@ -120,6 +121,11 @@ class Exported:
     notes: tuple[str, ...] = ()
     """What a user should know."""
 
+    @property
+    def length(self) -> float:
+        """How long a run is, as far as paces ask: as here, whenever it starts and wherever the host ends it."""
+        return self.stop - self.start
+
 
 def exported(experiment: Experiment, name: str = "", *, asked: bool = True) -> Exported:
     """What an experiment exports; `asked`: with derivatives. Errors name what cannot be, and say what to do."""
@@ -136,9 +142,11 @@ class _Export:
             self._notes.append("its inputs are those of the FMU, and not driven by the signals of the run")
         if experiment.cores > 1:
             self._notes.append("it runs on one core")
+        scenario, told = signals_only(together(experiment.scenario))
+        self._notes += told
         self._experiment = replace(
             experiment,
-            scenario=together(experiment.scenario),
+            scenario=scenario,
             signals=None,
             cores=1,
             isolation=Isolation("none"),
@@ -150,10 +158,8 @@ class _Export:
         self._plan = self._experiment.plan
         self._closed = self._plan.scenario
         self._start = experiment.span.start
-        self._check_events()
         self._check_units()
-        master = replace(self._plan.master, pace=open_ended(self._plan.master.pace))
-        self._program, _ = master.written(self._closed, asked=asked)
+        self._program, _ = self._plan.master.written(self._closed, asked=asked)
         self._slopes = slopes_asked(self._program)
         if self._program.pace is not None and self._program.pace.calls:
             pace = type(self._program.pace.calls[0].pace).__name__
@@ -176,17 +182,6 @@ class _Export:
             f"an exported scenario runs without Python, but {some}. Write such units as equations or as "
             "discrete-event units (ode, function, discrete, machine …), or make FMUs of them that bring all they need."
         )
-
-    def _check_events(self) -> None:
-        scenario = self._experiment.scenario
-        events = [port.name for port in scenario.inputs if port.event]
-        events += [output.port.name for output in scenario.event_outputs]
-        if events:
-            raise InvalidInput(
-                f"'{events[0]}' is an event of the scenario, and an exported one has signals only: hold what "
-                "comes in and goes out with converters (last_value, edge; see docs/discrete-events.md), and make "
-                "these its inputs and outputs."
-            )
 
     def made(self) -> Exported:
         units = self._entered()
@@ -640,7 +635,17 @@ class _ExportEquations:
             serialises=True,
             eventful=bool(equations.events),
             equations=equations,
+            notes=tuple(self._goes_on()),
         )
+
+    def _goes_on(self) -> Iterator[str]:
+        """What would end a run here, and the host's does not know of."""
+        scenario = self._experiment.scenario
+        ending = [one.name for one in scenario.properties if one.online == "stop"]
+        ending += [switch.event for switch in scenario.parts.stage.switches] if scenario.parts.stage else []
+        if ending:
+            some = ", ".join(f"'{name}'" for name in ending)
+            yield f"for model exchange nothing ends a run: it goes on after {some}. For co-simulation it ends there"
 
     def _inputs(self, ports: list[Port]) -> Iterator[Variable]:
         at, seed = len(self._equations.start), 0
@@ -787,6 +792,7 @@ class ExportedType(NestedType):
         }
         values = tuple(v for unit in one.units.values() for v in unit.values)
         super().__init__(context, one.inside, Entered(None, values, one.inside, one.units), rows, name)
+        self.length = one.length
         self.used_by.append(one.name)
         self._shown = [
             (number, port, self.places[number])
@@ -833,7 +839,7 @@ class ExportedType(NestedType):
             function(
                 f"int {T}_start({T} *u, upbeat_error *e)",
                 [
-                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, INFINITY)) return {failed};",
+                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, {self._limit})) return {failed};",
                     "return 0;",
                 ],
                 "everything that happens at the start time",
@@ -862,12 +868,11 @@ class ExportedType(NestedType):
                     f"  const int status = {inner}_run(&u->m, host, to, 1, INFINITY);",
                     f"  if (status == 3) return {failed};",
                     "  if (status == 1) break; /* there is no more room for events */",
-                    "  if (!early) continue;",
-                    "  u->pending = host->events_used > 0;",
-                    f"  for (int32_t i = 0; i < {width} && host->told && !u->pending; ++i) {{",
+                    "  u->pending = early && host->events_used > 0;",
+                    f"  for (int32_t i = 0; i < {width} && early && host->told && !u->pending; ++i) {{",
                     f"    u->pending = u->left[i].i != u->m.c[{T}_columns[i]].i;",
                     "  }",
-                    "  if (u->pending) break;",
+                    "  if (u->pending || status == 0) break; /* something has happened, or the scenario is over */",
                     "}",
                     "*reached = *now;",
                     "return 0;",
@@ -888,6 +893,11 @@ class ExportedType(NestedType):
                 f"int {T}_jump({T} *u, int *again, upbeat_error *e)",
                 ["u->pending = *again = 0;", "return 0;"],
                 "what has happened is seen",
+            ),
+            function(
+                f"int {T}_over(const {T} *u)",
+                [f"return {over(tables, 'u->m.c')};"],
+                "whether an event has asked for the end: it goes no further",
             ),
             function(
                 f"void {T}_save({T} *u, {T}_state *s)",
@@ -1046,6 +1056,7 @@ class EquationsType:
                 [f"return {inner}_jump(&u->u, again, e);"] if kind.hybrid else ["*again = 0;", "return 0;"],
                 "what is due happens",
             ),
+            function(f"int {T}_over(const {T} *u)", ["return 0;"]),
             function(
                 f"int {T}_slope({T} *u, int32_t output, int32_t input, cell *to, upbeat_error *e)",
                 ["return refuse(e, SAYS_STATUS, 0.0, 0.0, 0.0);"],

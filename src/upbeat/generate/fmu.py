@@ -343,7 +343,13 @@ class _Fmu:
     def _core_files(self) -> dict[str, bytes]:
         made, core, body = self.made, WrittenCore(), Bytes()
         outside = Outside(
-            "", [row for _, row in self.rows], self.values, made.start, made.any_start, self.exchange
+            "",
+            [row for _, row in self.rows],
+            self.values,
+            made.start,
+            made.length,
+            made.any_start,
+            self.exchange,
         )
         outside = outside._replace(blocks=[-1] * len(made.ports), events=made.events)
         if made.inside is not None:

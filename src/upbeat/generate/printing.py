@@ -18,6 +18,7 @@ from upbeat.core.errors import ModelError
 from upbeat.core.expr import Kernel
 from upbeat.core.expr.operations import LOOKUP1, LOOKUP2, OPS, Level, Op
 from upbeat.core.expr.tables import Table, Table1
+from upbeat.master.registers import NEXT
 
 # ----------------------------------------------------------------------------------------------------
 # Names.
@@ -191,6 +192,8 @@ _LIBM = re.compile(
     r"|nextafter)\("
 )
 _SMALLEST, _LARGEST = 1.17549435e-38, 3.40282347e38
+_ROUNDING = {NEXT: 2.0**-24 + 2.0**-47, **{k * 2.0**-52: k * 2.0**-23 for k in (1, 2, 4, 8, 16)}}
+"""Numbers that say how doubles are rounded, and what they are in single precision."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +230,11 @@ class Dialect:
 
 
 def _as_float(text: str) -> str:
-    """A number in single precision: none becomes zero or infinite that was neither."""
+    """A number in single precision: none becomes zero or infinite that was neither, and what is said of rounding
+    is true of it."""
     value = float(text)
+    if value in _ROUNDING:
+        return f"{_ROUNDING[value]!r}f"
     if 0.0 < value < _SMALLEST:
         return f"{_SMALLEST!r}f"
     return f"{_LARGEST!r}f" if value > _LARGEST else f"{text}f"

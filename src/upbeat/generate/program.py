@@ -7,6 +7,7 @@ those who call it.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections import Counter
@@ -35,6 +36,7 @@ from upbeat.generate.printing import (
     is_free,
     literal,
     quoted,
+    without_remarks,
 )
 from upbeat.generate.units import (
     AnyType,
@@ -363,6 +365,11 @@ def values_of(plan: Plan, start: float, external: External = "none") -> tuple[fl
     """The numbers that the units of a plan start with."""
     units = entered(plan.program, plan.scenario.units, start, {}, external)
     return tuple(v for one in units.values() for v in one.values)
+
+
+def over(tables: Tables, cells: str) -> str:
+    """Whether the program is over before its limit, as C."""
+    return "0" if tables.ends < 0 else f"{cells}[{tables.ends}].r != 0.0"
 
 
 class Printer:
@@ -952,10 +959,10 @@ class Printer:
     def _compute(self, number: int) -> list[str]:
         kernel_number, source, to = self.tables.expressions[number]
         kernel = self.tables.kernels[kernel_number]
-        head, texts = [], []
+        head, texts = {}, []
         for i, cell in enumerate(source):
             if cell in to and len(to) > 1:  # it is written before all who read it have
-                head.append(f"const real was{i} = {self._number(cell)}; {comment(self.layout.name(cell))}")
+                head[f"was{i}"] = f"{self._number(cell)}; {comment(self.layout.name(cell))}"
                 texts.append(f"was{i}")
             else:
                 texts.append(self._number(cell))
@@ -964,7 +971,10 @@ class Printer:
             about = comment(self.layout.name(to[i]))
             return f"{stored(f'c[{to[i]}]', self.kinds[to[i]], text, self.shared)} {about}"
 
-        return self._closed([*head, *self.kernels.lines(kernel, texts, store)])
+        lines = self.kernels.lines(kernel, texts, store)
+        read = set(re.findall(r"\bwas\d+\b", "\n".join(map(without_remarks, lines))))
+        kept = [f"const real {name} = {value}" for name, value in head.items() if name in read]
+        return self._closed([*kept, *lines])
 
     def _advanced(self, at: int, row: list[Any], where: str) -> list[str]:
         _, unit, start, until, reached, early, *_ = row
@@ -1088,7 +1098,7 @@ class Printer:
         if note >= 0:
             commit += [f"c[{fired}].r = (real)m->fired;", f"if (@_block{note}(m)) return 1;"]
         if tables.ends >= 0:
-            commit.append(f"last = last || c[{tables.ends}].r != 0.0;")
+            commit.append(f"last = last || {over(tables, 'c')};")
         commit += ["m->fired = 0;", *self.telling.row(), "return 0;"]
         parts.append(
             function(
@@ -1287,14 +1297,14 @@ class Printer:
             start,
             "everything that happens at the start time of a run to a limit (INFINITY: not known); 1: see @_error",
         )
-        over = "" if tables.ends < 0 else f" || m->c[{tables.ends}].r != 0.0"
+        ended = "" if tables.ends < 0 else f" || {over(tables, 'm->c')}"
         face(
             "int @_run(@ *m, upbeat_host *host, real limit, int64_t steps, real pause)",
             [
                 "m->host = host;",
                 f"real *const now = &m->c[{tables.now}].r;",
                 "for (;;) {",
-                f"  if (*now >= limit{over}) return 0;",
+                f"  if (*now >= limit{ended}) return 0;",
                 "  if (host && host_room(host) <= 0) return 1;",
                 "  if (steps-- <= 0 || *now >= pause) return 2;",
                 "  if (host && host->stop) return 4;",
@@ -1322,11 +1332,12 @@ class Printer:
             "after @_set: everybody sees the new inputs, and what follows from them at this time happens",
         )
         stop = "1" if tables.stops < 0 else f"(int32_t)m->c[{tables.stops}].r > 0"
+        going = "" if tables.ends < 0 else f" && !({over(tables, 'm->c')})"
         face(
             "int @_follow(@ *m, real to, int early, real *reached)",
             [
                 f"real *const now = &m->c[{tables.now}].r;",
-                "while (*now < to) {",
+                f"while (*now < to{going}) {{",
                 "  real at = *now;",
                 "  const int failed = @_step(m, *now, to, &at);",
                 f"  const real until = m->c[{until}].r;",
@@ -1340,7 +1351,7 @@ class Printer:
                 "*reached = *now;",
                 "return 0;",
             ],
-            "on to a time, as somebody's unit; early: or to where a unit inside has ended a step",
+            "on to a time, as somebody's unit, or to where the program ends; early: or to where a unit inside has ended a step",
         )
         names = list(tables.blocks)
         cases = [f"  case {i}: return @_block{i}(m); {comment(name)}" for i, name in enumerate(names)]
@@ -1561,6 +1572,8 @@ class NestedType:
         self.printer = Printer(context, inside.program, inside.models, one.units, inside.paths, inner, given)
         self.values = len(one.values)
         self.words = Names(ends=True)
+        self.length = math.inf
+        """How long the run will be, if that is known."""
 
     @property
     def settable(self) -> tuple[Any, ...]:
@@ -1569,6 +1582,12 @@ class NestedType:
             for i, port in enumerate(self.ports)
             if self.places[i][0] >= 0
         )
+
+    @property
+    def _limit(self) -> str:
+        """Where the run ends, as far as that is known at its start."""
+        now = f"u->m.c[{self.printer.tables.now}].r"
+        return "INFINITY" if math.isinf(self.length) else f"{now} + {literal(self.length)}"
 
     @property
     def _taken(self) -> list[str]:
@@ -1618,7 +1637,7 @@ class NestedType:
             function(
                 f"int {T}_start({T} *u, upbeat_error *e)",
                 [
-                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, INFINITY)) return {failed};",
+                    f"if ({inner}_begin_units(&u->m) || {inner}_begin(&u->m, 0, {self._limit})) return {failed};",
                     "return 0;",
                 ],
                 "everything that happens inside at the start time",

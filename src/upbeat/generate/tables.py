@@ -230,7 +230,7 @@ class WrittenCore:
             to.wholes(source)
             to.wholes(target)
         for number in (
-            tables.start_block, tables.instant_block, tables.now, tables.next, tables.due, tables.stops,
+            tables.start_block, tables.instant_block, tables.now, tables.next, tables.due, tables.stops, tables.ends,
             tables.budget, tables.slots, tables.loops,
         ):  # fmt: skip
             to.whole(number)
@@ -442,6 +442,7 @@ class Outside(NamedTuple):
     variables: Sequence[VariableRow]
     values: Sequence[tuple[Kind, Value]]
     start: float
+    length: float
     any_start: bool = True
     exchange: bool = False
     events: Sequence[str] = ()
@@ -475,5 +476,6 @@ def scenario_bytes(core: WrittenCore, body: bytes, outside: Outside) -> bytes:
     to.whole(outside.slopes_block)
     to.whole(int(outside.any_start))
     to.real(outside.start)
+    to.real(outside.length)
     to.whole(outside.directional)
     return to.done()

@@ -164,7 +164,8 @@ def isnan(a: Node) -> Expr:
     return apply(Op.NE, a, a)
 
 
-_NEXT = 2.0**-53 + 2.0**-105
+NEXT = 2.0**-53 + 2.0**-105
+"""The part of a double that is just enough to make the next one of it (see `ulp`)."""
 
 
 def ulp(t: Node) -> Expr:
@@ -172,7 +173,7 @@ def ulp(t: Node) -> Expr:
 
     See Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding to nearest."""
     here = absolute(t)
-    return (here + here * _NEXT) - here
+    return (here + here * NEXT) - here
 
 
 class Steps:

@@ -189,10 +189,14 @@ class Scenario(Displayed):
 
     @cached_property
     def added_units(self) -> tuple[str, ...]:
-        """The units that `closed` and `driven` have added."""
+        """Units that nobody has written: what `closed` and `driven` add, and what has internal ports only."""
         computed = computes_conditions(self.units.get(CONDITIONS))
         own = (INPUTS, EVENTS, *((CONDITIONS,) if computed else ()))
-        return tuple(unit for unit in own if unit in self.units)
+        named = tuple(unit for unit in own if unit in self.units)
+        unseen = (
+            unit for unit, m in self.units.items() if m.ports and all(port.internal for port in m.ports)
+        )
+        return *named, *(unit for unit in unseen if unit not in named)
 
     @property
     def free_inputs(self) -> dict[str, tuple[str, Port]]:

@@ -285,9 +285,8 @@ FMI_EXPORT fmi2_status FMI2(GetIntegerStatus)(instance *o, int kind, int *to) {
   return FMI2_DISCARD;
 }
 FMI_EXPORT fmi2_status FMI2(GetBooleanStatus)(instance *o, int kind, int *to) {
-  (void)o;
   if (kind != 3) return FMI2_DISCARD;
-  *to = 0; /* it never asks to end the simulation */
+  *to = o->over; /* whether it asks to end the simulation */
   return FMI2_OK;
 }
 FMI_EXPORT fmi2_status FMI2(GetStringStatus)(instance *o, int kind, const char **to) {

@@ -266,6 +266,7 @@ FMI_EXPORT fmi3_status FMI3(UpdateDiscreteStates)(instance *o, bool *again, bool
   *next_time = 0.0;
   if (!update(o, &changed, &next)) return FMI3_ERROR;
   *states_changed = changed;
+  *terminate = o->over != 0;
   *next_defined = next < INFINITY;
   if (*next_defined) *next_time = next;
   return FMI3_OK;
@@ -284,6 +285,7 @@ FMI_EXPORT fmi3_status FMI3(DoStep)(instance *o, double t, double length, bool n
   if (event && !o->event_mode && !happen(o)) return FMI3_ERROR;
   *event_needed = event && o->event_mode;
   *early_return = o->reached < t + length;
+  *terminate = o->over && !*event_needed; /* after event mode, if it is used */
   *reached = o->reached;
   return FMI3_OK;
 }

@@ -43,6 +43,7 @@ typedef struct instance {
   double now, start;
   int discards;          /* FMI 2: steps end at events, and say so */
   double reached;        /* where the last step ended */
+  int over;              /* whether it ended there because the scenario is over, as an event in it asked */
   upbeat_cell *values;   /* of states at the start, inputs and parameters, now */
   upbeat_cell *given;    /* … and when the unit began */
   double *courses;       /* of each value: the derivatives of an input, over k! */
@@ -260,6 +261,7 @@ static int set_cells(instance *o, const scenario_variable *v, const upbeat_cell 
   }
   if (v->value < 0 || v->role == ROLE_CONSTANT) return fails(o, "this variable cannot be set");
   if (!before && !moves) return fails(o, "this variable can be set before the end of initialization only");
+  if (!before && !o->unit) return fails(o, "it has not begun, or could not: no variable can be set");
   for (int32_t i = 0; i < v->cells; ++i) {
     if (v->kind == KIND_REAL && !(from[i].r - from[i].r == 0.0)) return fails(o, "a variable cannot be set to what is no number");
     o->values[v->value + i] = from[i];
@@ -394,7 +396,7 @@ static int directional(instance *o, const uint32_t *unknowns, size_t unknown_cou
 
 /* On from the present time, or to where something happens if `early`; `*event`: whether it waits to be seen. */
 static int step(instance *o, double t, double length, int early, int *event) {
-  *event = 0;
+  *event = o->over = 0;
   o->reached = o->now;
   const double to = t + length, size = fabs(o->now) > fabs(to) ? fabs(o->now) : fabs(to);
   if (!(length >= 0.0) || !(to - to == 0.0)) return fails(o, "a step needs a length that is not negative");
@@ -412,6 +414,7 @@ static int step(instance *o, double t, double length, int early, int *event) {
   double due = INFINITY;
   if (early && o->unit->due && o->unit->due(o->unit->self, &due)) return broke(o, "the time of the next event could not be computed");
   *event = early && due <= reached;
+  o->over = scenario_over(o->s);
   return 1;
 }
 
@@ -612,6 +615,7 @@ static int unpack(instance *o, const char *from, size_t size, instance_state **t
   memcpy(&head, from, sizeof head);
   if (memcmp(head.mark, packed_mark, sizeof head.mark) || head.size != size || head.unit > size - sizeof head - plain) return foreign(o);
   if (head.mode < MODE_MADE || head.mode > MODE_OVER) return foreign(o);
+  if (!head.begun && head.mode != MODE_MADE && head.mode != MODE_INITIALIZATION && head.mode != MODE_OVER) return foreign(o);
   if (!*to && !(*to = state_new(o))) return fails(o, "there is not enough memory");
   instance_state *const s = *to;
   const char *const end = from + size - head.unit;

@@ -74,12 +74,13 @@ static int unit_advance(void *self, double t, double to, int early, double *reac
   (void)t;
   for (;;) { /* as often as the memory for events is full */
     const int failed = model_advance(&s->m, &s->host, to, early, reached, &s->error);
+    const int told = s->host.events_used > 0;
     for (int64_t i = 0; i < s->host.events_used && s->say; ++i) {
       s->say(s->to, model_events[s->host.events[i].event], s->host.events[i].time);
     }
     s->host.events_used = s->host.mark = s->host.values_used = s->host.values_mark = 0;
     if (failed) return unless(s, 1);
-    if (*reached >= to || s->m.pending) return 0;
+    if (*reached >= to || s->m.pending || !told) return 0;
   }
 }
 static int unit_jump(void *self, int *again) {
@@ -250,6 +251,8 @@ SCENARIO const scenario_equations *scenario_equations_of(scenario *s) {
   return 0;
 #endif
 }
+
+SCENARIO int scenario_over(const scenario *s) { return model_over(&s->m); }
 
 SCENARIO void scenario_listen(scenario *s, scenario_say say, void *to) {
   s->say = say;

@@ -81,9 +81,11 @@ SCENARIO const scenario_description *scenario_described(const scenario *s);
 
 /* The unit from its start values, with all that happens at the start time. Null: see `scenario_message`. It belongs to the
  * scenario, and takes the place of the one before; states that were kept of that one can be set back nevertheless. With `early`, `advance` ends where something happens: outputs are then
- * those before it, `due` is the unit's own time, and `jump` lets it be seen. */
+ * those before it, `due` is the unit's own time, and `jump` lets it be seen. Where the
+ * scenario is over (`scenario_over`) it stops in any case. */
 SCENARIO const upbeat_unit *scenario_begin(scenario *s, double t, const upbeat_cell *values);
 SCENARIO const scenario_equations *scenario_equations_of(scenario *s); /* null: there are none, or it has not begun */
+SCENARIO int scenario_over(const scenario *s); /* whether an event in it asked for the end: it goes no further */
 SCENARIO void scenario_listen(scenario *s, scenario_say say, void *to);
 SCENARIO const char *scenario_message(scenario *s);
 

@@ -537,7 +537,7 @@ def waits(closed: Scenario) -> Iterator[Wait]:
     """
     for unit, model in closed.units.items():
         inner = discrete_of(bare(model))
-        if inner is None or not inner.awaited:
+        if inner is None or not inner.awaited or unit in closed.added_units:
             continue
         known: dict[str, Expr] = {}
         for port in inner.ports:
