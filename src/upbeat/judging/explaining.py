@@ -33,6 +33,8 @@ SHARPEST = 1e-4
 """No threshold is claimed to be known better than this part of the range of its quantity."""
 WRONG = 4.0
 """What each time counts at which the condition came true and nothing happened."""
+SAME = 3.0
+"""Thresholds that differ by no more than so many times their errors are the same one."""
 SILENT = 0.3
 """The same for ticks of a clock: nothing need come of them."""
 _WEIGHTS = {"port": 1.0, "pair": 0.85, "rate": 0.7, "time": 0.95}
@@ -561,6 +563,7 @@ def conditions(evidence: Evidence) -> tuple[tuple[Condition, ...], tuple[Happeni
     left = {place for place, one in enumerate(evidence.found) if not one.known}
     total = len(left)
     search = _Search(evidence)
+    found: list[_Candidate] = []
     made: list[Condition] = []
     names = set(evidence.visible.taken)
     while left:
@@ -571,12 +574,30 @@ def conditions(evidence: Evidence) -> tuple[tuple[Condition, ...], tuple[Happeni
             made.append(_as_clock(evidence, places, _Clock(period, offset, silent, odds), total, names))
             left -= set(places)
         elif one is not None:
-            made.append(_as_condition(evidence, one, total, names))
+            found = _merged(found, one)
             left -= set(one.explains)
         else:
             break
+    made += [_as_condition(evidence, one, total, names) for one in found]
     ordered = sorted(_paired(made), key=lambda one: -one.confidence)
     return tuple(ordered), tuple(evidence.found[place] for place in sorted(left))
+
+
+def _merged(found: Sequence[_Candidate], one: _Candidate) -> list[_Candidate]:
+    """These and one more, which is none of its own where another one is the same but for errors: steps that
+    end near a threshold tell it so well that these do not overlap."""
+    for place, other in enumerate(found):
+        alike = (other.quantity, other.rising, other.guard) == (one.quantity, one.rising, one.guard)
+        if alike and abs(other.threshold - one.threshold) <= SAME * (other.error + one.error):
+            low = min(other.threshold - other.error, one.threshold - one.error)
+            high = max(other.threshold + other.error, one.threshold + one.error)
+            wrong = tuple(sorted({*other.wrong, *one.wrong}))
+            whole = replace(
+                other, threshold=0.5 * (low + high), error=0.5 * (high - low), wrong=wrong,
+                explains=(*other.explains, *one.explains), odds=other.odds + one.odds,
+            )  # fmt: skip
+            return [*found[:place], whole, *found[place + 1 :]]
+    return [*found, one]
 
 
 def _as_condition(evidence: Evidence, one: _Candidate, total: int, names: set[str]) -> Condition:
