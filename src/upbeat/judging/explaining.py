@@ -33,6 +33,8 @@ SHARPEST = 1e-4
 """No threshold is claimed to be known better than this part of the range of its quantity."""
 WRONG = 4.0
 """What each time counts at which the condition came true and nothing happened."""
+PERIODS = 40
+"""So many periods of a clock are tried at most."""
 SAME = 3.0
 """Thresholds that differ by no more than so many times their errors are the same one."""
 SILENT = 0.3
@@ -443,15 +445,22 @@ def _clock(
         own = sorted((one.time, one.spread, place) for place, one in times.items() if one.run == run)
         if len(own) < 4:
             continue
-        gaps = np.diff([t for t, _, _ in own])
-        tries = {
-            float(f"{gap / part:.12g}") for gap in gaps for part in (1, 2) if gap / part > 4 * evidence.step
-        }
-        for period in sorted(tries)[:40]:
+        for period in _periods(np.diff([t for t, _, _ in own]), evidence.step):
             made = _ticks(evidence, own, period, len(left))
             if made is not None and (best is None or made[4] > best[4]):
                 best = made
     return best if best is not None and best[4] >= ENOUGH else None
+
+
+def _periods(gaps: Numbers, step: float) -> list[float]:
+    """The periods that are worth a trial: gaps and their halves, those first that are seen most often."""
+    several: list[list[float]] = []
+    for gap in sorted(float(gap / part) for gap in gaps for part in (1, 2) if gap / part > 4 * step):
+        if several and gap - several[-1][0] <= step:
+            several[-1].append(gap)
+        else:
+            several.append([gap])
+    return [float(np.median(alike)) for alike in sorted(several, key=len, reverse=True)[:PERIODS]]
 
 
 def _ticks(
@@ -480,7 +489,7 @@ def _ticks(
     agreed = (
         _WEIGHTS["pair"] * (len(kept) - 2) * min(math.log(period / width), AT_MOST) if width < period else 0.0
     )
-    odds = agreed - SILENT * silent - _log_choices(left, len(kept)) - math.log(40.0)
+    odds = agreed - SILENT * silent - _log_choices(left, len(kept)) - math.log(PERIODS)
     start = evidence.rows[0].time[0]
     offset += period * math.ceil((start - offset) / period - 1e-6)
     return period, offset, tuple(place for *_, place in kept), silent, odds
