@@ -198,6 +198,34 @@ def test_what_comes_again_and_again_is_a_clock_that_every_pace_stops_at():
         assert np.abs(times - (0.4 + 0.8 * k)).min() < 1e-9
 
 
+def test_a_long_run_tells_the_period_of_a_clock_and_not_half_of_it():
+    class Turns:
+        """Turns round every 0.82 s, to another slope each time."""
+
+        def __init__(self, name, start, parameters):
+            self.x, self.next, self.turns = 0.0, 0.3, 0
+
+        def get(self, port):
+            return self.x
+
+        def advance(self, t, to, early):
+            while t < to:
+                until = min(to, self.next)
+                self.x += (until - t) * math.copysign(
+                    1.0 + 0.5 * math.sin(self.turns**2), self.turns % 2 - 0.5
+                )
+                t = until
+                if t == self.next:
+                    self.next, self.turns = self.next + 0.82, self.turns + 1
+            return to
+
+    box = up.Scenario({"box": up.PythonUnit(Turns, outputs={"x": {"depends": []}})})
+    (clock,) = up.discover(box, step=0.1, until=50.0).sure
+    assert clock.every == pytest.approx(0.82, abs=1e-4)
+    assert clock.offset == pytest.approx(0.3, abs=0.01)
+    assert (clock.count, clock.wrong) == (61, 0)
+
+
 def test_the_rate_of_a_signal_is_watched_for_only_where_an_output_shows_it():
     found = found_in("charger")
     assert {one.when for one in found.conditions} == {"der(charger.u) <= 0.05", "der(charger.u) >= -0.12"}

@@ -300,8 +300,8 @@ class StructureHistory:
     @staticmethod
     def _wrong_start(switch: Switch, t: float, what: str) -> StepError:
         return StepError(
-            f"the event '{switch.event}' leads to '{switch.to}' at t = {t:.9g} with start values that no unit can "
-            f"have: {what}. Look at its start"
+            f"the event '{switch.event}' leads to '{switch.to}' at t = {t:.9g} with start values that no "
+            f"unit can have: {what}. Look at its start"
         )
 
     def _look_for_end(self, t: float, event: str, to: str) -> None:
