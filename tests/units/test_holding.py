@@ -263,18 +263,16 @@ def test_what_collides_without_end_ends(engine: str, count: int, restitution: fl
 
 
 def test_many_collisions_in_one_step_come_to_their_end(engine: str) -> None:
-    """Twelve bodies that run into each other: more than 1,000 impacts within a step, which no unit stops at."""
-    masses = [1.0 + 0.3 * (k % 3) for k in range(12)]
-    start = {f"x{k}": 0.05 * k + 0.015 * (k % 2) for k in range(12)} | {
-        f"v{k}": 1.0 - 0.2 * k for k in range(12)
-    }
-    unit = touching(masses, 0.2)
-    trace = run(unit.with_values(start), 1.0, engine, pace=0.2, coupling=up.Jacobi())
-    v, momentum = speeds(trace, 12), sum(m * start[f"v{k}"] for k, m in enumerate(masses))
+    """Bodies that run into each other: more than 1,000 impacts within a step that no unit stops at."""
+    masses = [1.0 + 0.3 * (k % 3) for k in range(9)]
+    start = {f"x{k}": 0.05 * k + 0.015 * (k % 2) for k in range(9)}
+    start |= {f"v{k}": 1.0 - 0.2 * k for k in range(9)}
+    unit = touching(masses, 0.2).with_values(start)
+    trace = run(unit, 0.4, engine, pace=0.4, coupling=up.Jacobi())
+    v, momentum = speeds(trace, 9), sum(m * start[f"v{k}"] for k, m in enumerate(masses))
     assert abs(np.dot(masses, v) - momentum) < 1e-12
     assert np.diff(v).min() > -1e-12
-    gaps = np.diff([trace[f"u.x{k}"] for k in range(12)], axis=0)
-    assert gaps.min() > -1e-9
+    assert np.diff([trace[f"u.x{k}"][-1] for k in range(9)]).min() > -1e-9
 
 
 def test_what_loses_nothing_does_not_collapse(engine: str) -> None:
