@@ -246,6 +246,37 @@ def test_the_rate_of_a_signal_is_watched_for_only_where_an_output_shows_it():
     assert {one.when for one in told.sure} == {"box.du >= 0.2", "box.du <= -0.08"}
 
 
+def test_names_of_fmus_are_written_as_expressions_have_them():
+    """FMUs name their variables as they like, and those that know the rate of an output have one more."""
+
+    class Charger:
+        def __init__(self, name, start, parameters):
+            self.u, self.k, self.t = 0.0, 1.0, start
+
+        def rate(self):
+            return self.k * math.sin(self.t) + 0.3 * math.cos(0.37 * self.t)
+
+        def get(self, port):
+            return self.u if port == "u [V]" else self.rate()
+
+        def advance(self, t, to, early):
+            for _ in range(20):
+                self.u += self.rate() * (to - t) / 20
+                self.t += (to - t) / 20
+                self.k = 0.5 if self.rate() >= 0.9 else 1.3 if self.rate() <= -0.6 else self.k
+            return to
+
+    none = frozenset()
+    output = up.Causality.OUTPUT
+    ports = (
+        up.Port("u [V]", output, depends=none, derivative="der(u [V])"),
+        up.Port("der(u [V])", output, depends=none, extra=True),
+    )
+    found = up.discover(up.Scenario({"box": up.PythonUnit(Charger, ports)}), step=0.1, until=60.0)
+    assert {one.when for one in found.sure} == {"`box.der(u [V])` >= 0.9", "`box.der(u [V])` <= -0.6"}
+    assert found.improved().run().outcome.ok
+
+
 def test_nothing_is_found_where_nothing_happens():
     found = found_in("smooth")
     assert (found.conditions, found.happened) == ((), ())

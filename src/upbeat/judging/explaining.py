@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upbeat.core.expr import Name, show
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.judging.discontinuities import WORDS, Before, Happening, Numbers, Rows
@@ -65,7 +66,9 @@ class Quantity:
         if not self.terms:
             return "time"
         (_, first), *rest = self.terms
-        return first + "".join(f" {'+' if sign > 0 else '-'} {name}" for sign, name in rest)
+        return _written(first) + "".join(
+            f" {'+' if sign > 0 else '-'} {_written(name)}" for sign, name in rest
+        )
 
     def before(self, one: Happening) -> Before | None:
         """What it was just before something happened."""
@@ -129,8 +132,8 @@ class Visible:
             self.by_unit[c.unit].update(taken)
 
     def _known(self, name: str, port: Port) -> list[str]:
-        if port.event or port.kind is Kind.STRING:
-            return []
+        if port.event or port.internal or port.extra or port.kind is Kind.STRING:
+            return []  # or not recorded
         cells = list(cell_names(name, port.size))
         self.measures.update(dict.fromkeys(cells, port.unit))
         self.record.append(name)
@@ -361,7 +364,7 @@ class _Search:
             labels = {h.modes.get(name) for h in right}
             others = {self._label(name, run, t) for run, t in one.wrong}
             if len(labels) == 1 and not labels & others:
-                clear.append((1.0, f"{name} == {_label_text(str(*labels))}"))
+                clear.append((1.0, f"{_written(name)} == {_label_text(str(*labels))}"))
         tried = 0
         for quantity, size in self.ranges.items():
             if (
@@ -425,6 +428,11 @@ def _common(spans: Sequence[tuple[float, float, int]]) -> Iterator[tuple[float, 
 def _log_choices(n: int, k: int) -> float:
     """The logarithm of the number of ways to choose k of n."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def _written(name: str) -> str:
+    """A signal as expressions have it: in backticks, if its name is an odd one."""
+    return show(Name(name))
 
 
 def _label_text(label: str) -> str:
@@ -620,7 +628,8 @@ def _as_condition(evidence: Evidence, one: _Candidate, total: int, names: set[st
     (_, first), *_ = one.quantity.terms or ((1.0, "time"),)
     if one.quantity.rate:
         shown = first in evidence.visible.derivatives
-        quantity = evidence.visible.derivatives.get(first, f"der({first})")
+        rate = evidence.visible.derivatives.get(first)
+        quantity = f"der({first})" if rate is None else _written(rate)
     when = f"{quantity} {'>=' if one.rising else '<='} {threshold}"
     way = "rises" if one.rising else "falls"
     what = "rate_of_" + _identifier(first) if one.quantity.rate else _identifier(one.quantity.text)
