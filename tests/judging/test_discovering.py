@@ -277,6 +277,29 @@ def test_names_of_fmus_are_written_as_expressions_have_them():
     assert found.improved().run().outcome.ok
 
 
+def test_a_signal_that_jumps_in_the_unit_says_nothing_about_what_comes():
+    """A step over an event, which only the unit knows of, is followed by the usual ones: a curve through what
+    was before and after the jump would foresee the next one again and again."""
+    rate = "k*sin(time) + 0.3*cos(0.37*time)"
+    model = up.Ode(
+        {"x": "r"},
+        variables={"k": 1.0},
+        locals={"r": rate},
+        outputs={"x": "x", "r": "r"},
+        events={
+            "high": {"when": "r >= 0.9", "then": {"k": "0.5"}},
+            "low": {"when": "r <= -0.6", "then": {"k": "1.3"}},
+        },
+    )
+    conditions = {"high": {"when": "box.r >= 0.9"}, "low": {"when": "box.r <= -0.6"}}
+    box = up.Scenario({"box": hidden(model)}, events=conditions)
+    trace = up.simulate(box, step=0.1, until=60.0)
+    jumps = np.flatnonzero(np.abs(np.diff(trace["box.r"])) > 0.2)
+    assert len(jumps) == 7
+    assert np.diff(trace.time)[jumps].max() < 0.001
+    assert trace.steps.count < 60.0 / 0.025 + 10 * len(jumps)
+
+
 def test_nothing_is_found_where_nothing_happens():
     found = found_in("smooth")
     assert (found.conditions, found.happened) == ((), ())

@@ -270,9 +270,9 @@ class StructureHistory:
         self._look_for_end(t, switch.event, switch.to)
         given: dict[str, Value] = {}
         for (name, kind, _), register in zip(switch.start, leads.starts[number], strict=True):
-            value = machine.read(register)
+            value = float(machine.read(register))
             if not isfinite(value):
-                raise self._wrong_start(switch, t, f"'{name}' would be {float(value):g}")
+                raise self._wrong_start(switch, t, f"'{name}' would be {value:g}")
             given[name] = _as_kind(value, kind)
         after = self._structures[switch.to].plan
         staying = after.scenario.units.keys() & plan.scenario.units.keys()
