@@ -14,7 +14,7 @@ namespace upbeat {
 
 namespace {
 
-constexpr std::int32_t max_events = 1000;
+constexpr std::int32_t max_events = 10000;
 
 bool shared(const ReactionTables& one, const ReactionTables& other) {
   return std::any_of(one.writes.begin(), one.writes.end(), [&](const auto& written) {
@@ -287,7 +287,7 @@ std::string Hybrid::endless() const {
     names += (names.empty() ? "'" : ", '") + event.name + "'";
   }
   char text[160];
-  std::snprintf(text, sizeof text, "more than 1,000 events on the way, the last at t = %.9g: ", state_[0]);
+  std::snprintf(text, sizeof text, "more than 10,000 events on the way, the last at t = %.9g: ", state_[0]);
   return text + names +
          ". A chain that does not end, such as a ball that bounces lower and lower, needs an end of its own: rests = true "
          "in that event (slides = true for a relay without hysteresis), or a condition under which it comes to rest";

@@ -262,6 +262,20 @@ def test_what_is_not_conserved_ends_the_run() -> None:
     assert len(info.value.trace) > 10
 
 
+@pytest.mark.parametrize("start", [{"n": "1/(a.v - 1)"}, {"n": "0/(a.v - 1)"}, {"few": "-a.v"}])
+def test_start_values_that_are_impossible_end_the_run(engine: Any, start: dict[str, str]) -> None:
+    """What there is up to then is kept, and said is which event it was."""
+    one = up.Ode({"x": "v", "v": "0"}, start={"v": 1.0})
+    other = up.Ode({"n": "0"}, parameters={"few": 1.0}, solver={"kind": "rk4", "step": "few"}, outputs=["n"])
+    begins = {"when": "a.x >= 1", "to": "both", "start": {f"b.{k}": value for k, value in start.items()}}
+    structures = {"alone": {"units": ["a"], "events": {"begins": begins}}, "both": {}}
+    scenario = up.Scenario({"a": one, "b": other}, structures=structures)
+    with pytest.raises(up.StepError, match=r"'begins' leads to 'both' at t = 1.*no unit can have") as info:
+        up.simulate(scenario, step=0.1, until=3.0, engine=engine)
+    assert info.value.trace is not None
+    assert info.value.trace.time[-1] == pytest.approx(1.0, abs=1e-5)
+
+
 def test_a_tolerance_may_be_wider() -> None:
     scenario = drop(load_speed="1.001*plane.v")
     with pytest.raises(up.StepError, match="not conserved"):

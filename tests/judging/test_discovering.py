@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal as signal_
 
 import numpy as np
 import pytest
@@ -98,6 +99,30 @@ def test_thresholds_are_as_short_as_they_are_known(value, error, text):
     assert shortest(value, error) == text
 
 
+@pytest.mark.parametrize("bits", [6, 8, 12])
+@pytest.mark.parametrize("noise", [0.0, 0.002])
+def test_levels_of_a_sensor_are_no_discontinuities_and_do_not_hide_a_jump(bits, noise):
+    t = np.linspace(0.0, 1.0, 1601)
+    smooth = np.sin(7 * t) + noise * np.random.default_rng(bits).standard_normal(len(t))
+
+    def seen(values):
+        rows = signal(t, np.round(values * 2**bits / 2) / (2**bits / 2))
+        return happenings(rows, [(0.0, 1.0)], 0.01)
+
+    assert seen(smooth) == []
+    (one,) = seen(smooth + (t > 0.4))
+    assert one.time == pytest.approx(0.4, abs=0.002)
+
+
+def test_what_counts_and_what_ramps_is_not_quantised():
+    t = np.linspace(0.0, 8.0, 1601)
+    count = np.floor(t * 5)
+    assert len(happenings(signal(t, count), [(0.0, 8.0)], 0.04)) == 39
+    triangle = np.abs((t + 1.0) % 2.0 - 1.0)  # turns exactly at rows
+    turns = [one.time for one in happenings(signal(t, triangle), [(0.0, 8.0)], 0.04)]
+    assert turns == pytest.approx(np.arange(1.0, 8.0), abs=0.006)
+
+
 # ---------------------------------------------------------------- conditions
 
 
@@ -132,6 +157,19 @@ def test_what_happens_exactly_at_a_communication_point_has_a_threshold_there():
     assert [one.when for one in found.sure] == ["ball.h <= 0"]
 
 
+@pytest.mark.parametrize("rollback", [False, True])
+def test_what_only_a_mode_shows_is_found(rollback):
+    """No real output tells of it: where units go back to look again, a counter is looked at as well."""
+    model = up.Ode(
+        {"x": "v", "v": "-x + 0.2*cos(0.7*time)"},
+        variables={"n": {"start": 0, "kind": "integer"}},
+        outputs={"x": "x", "n": {"value": "n", "kind": "integer"}},
+        events={"count": {"when": "x >= 0.1", "then": {"n": "n + 1"}}},
+    )
+    found = up.discover(up.Scenario({"box": hidden(model, rollback=rollback)}), step=0.1, until=40.0)
+    assert [one.when for one in found.sure] == ["box.x >= 0.1"]
+
+
 def test_a_hysteresis_is_two_conditions():
     high, low = sorted(found_in("oven").sure, key=lambda one: -one.threshold)
     assert (high.when, low.when) == ("oven.T >= 21", "oven.T <= 19")
@@ -160,6 +198,34 @@ def test_what_comes_again_and_again_is_a_clock_that_every_pace_stops_at():
         assert np.abs(times - (0.4 + 0.8 * k)).min() < 1e-9
 
 
+def test_a_long_run_tells_the_period_of_a_clock_and_not_half_of_it():
+    class Turns:
+        """Turns round every 0.82 s, to another slope each time."""
+
+        def __init__(self, name, start, parameters):
+            self.x, self.next, self.turns = 0.0, 0.3, 0
+
+        def get(self, port):
+            return self.x
+
+        def advance(self, t, to, early):
+            while t < to:
+                until = min(to, self.next)
+                self.x += (until - t) * math.copysign(
+                    1.0 + 0.5 * math.sin(self.turns**2), self.turns % 2 - 0.5
+                )
+                t = until
+                if t == self.next:
+                    self.next, self.turns = self.next + 0.82, self.turns + 1
+            return to
+
+    box = up.Scenario({"box": up.PythonUnit(Turns, outputs={"x": {"depends": []}})})
+    (clock,) = up.discover(box, step=0.1, until=50.0).sure
+    assert clock.every == pytest.approx(0.82, abs=1e-4)
+    assert clock.offset == pytest.approx(0.3, abs=0.01)
+    assert (clock.count, clock.wrong) == (61, 0)
+
+
 def test_the_rate_of_a_signal_is_watched_for_only_where_an_output_shows_it():
     found = found_in("charger")
     assert {one.when for one in found.conditions} == {"der(charger.u) <= 0.05", "der(charger.u) >= -0.12"}
@@ -178,6 +244,60 @@ def test_the_rate_of_a_signal_is_watched_for_only_where_an_output_shows_it():
     )
     told = up.discover(up.Scenario({"box": hidden(model)}), step=0.1, until=60.0)
     assert {one.when for one in told.sure} == {"box.du >= 0.2", "box.du <= -0.08"}
+
+
+def test_names_of_fmus_are_written_as_expressions_have_them():
+    """FMUs name their variables as they like, and those that know the rate of an output have one more."""
+
+    class Charger:
+        def __init__(self, name, start, parameters):
+            self.u, self.k, self.t = 0.0, 1.0, start
+
+        def rate(self):
+            return self.k * math.sin(self.t) + 0.3 * math.cos(0.37 * self.t)
+
+        def get(self, port):
+            return self.u if port == "u [V]" else self.rate()
+
+        def advance(self, t, to, early):
+            for _ in range(20):
+                self.u += self.rate() * (to - t) / 20
+                self.t += (to - t) / 20
+                self.k = 0.5 if self.rate() >= 0.9 else 1.3 if self.rate() <= -0.6 else self.k
+            return to
+
+    none = frozenset()
+    output = up.Causality.OUTPUT
+    ports = (
+        up.Port("u [V]", output, depends=none, derivative="der(u [V])"),
+        up.Port("der(u [V])", output, depends=none, extra=True),
+    )
+    found = up.discover(up.Scenario({"box": up.PythonUnit(Charger, ports)}), step=0.1, until=60.0)
+    assert {one.when for one in found.sure} == {"`box.der(u [V])` >= 0.9", "`box.der(u [V])` <= -0.6"}
+    assert found.improved().run().outcome.ok
+
+
+def test_a_signal_that_jumps_in_the_unit_says_nothing_about_what_comes():
+    """A step over an event, which only the unit knows of, is followed by the usual ones: a curve through what
+    was before and after the jump would foresee the next one again and again."""
+    rate = "k*sin(time) + 0.3*cos(0.37*time)"
+    model = up.Ode(
+        {"x": "r"},
+        variables={"k": 1.0},
+        locals={"r": rate},
+        outputs={"x": "x", "r": "r"},
+        events={
+            "high": {"when": "r >= 0.9", "then": {"k": "0.5"}},
+            "low": {"when": "r <= -0.6", "then": {"k": "1.3"}},
+        },
+    )
+    conditions = {"high": {"when": "box.r >= 0.9"}, "low": {"when": "box.r <= -0.6"}}
+    box = up.Scenario({"box": hidden(model)}, events=conditions)
+    trace = up.simulate(box, step=0.1, until=60.0)
+    jumps = np.flatnonzero(np.abs(np.diff(trace["box.r"])) > 0.2)
+    assert len(jumps) == 7
+    assert np.diff(trace.time)[jumps].max() < 0.001
+    assert trace.steps.count < 60.0 / 0.025 + 10 * len(jumps)
 
 
 def test_nothing_is_found_where_nothing_happens():
@@ -252,6 +372,72 @@ def test_a_run_that_fails_leaves_what_there_is():
     model = up.Ode({"x": "1/(2 - time)"}, solver="euler")
     found = up.discover(up.Scenario({"a": hidden(model)}), pace=up.Fixed(0.1), until=4.0)
     assert any("looked at" in note for note in found.notes)
+
+
+class Breaks:
+    """A saw whose unit fails."""
+
+    def __init__(self, name, start, parameters):
+        self.t, self.fails = start, parameters["fails"]
+
+    def get(self, port):
+        if self.t >= self.fails:
+            raise ValueError("it broke")
+        return self.t % 0.7
+
+    def advance(self, t, to, early):
+        self.t = to
+        return to
+
+
+def breaks(at):
+    return up.Scenario(
+        {"saw": up.PythonUnit(Breaks, outputs={"y": {"depends": []}}, parameters={"fails": at})}
+    )
+
+
+def test_a_run_that_fails_at_once_says_what_failed():
+    with pytest.raises(up.UnitError, match=r"unit 'saw' failed in get\('y'\) at t = 0: .*it broke"):
+        up.discover(breaks(0.0), step=0.1, until=4.0)
+
+
+def test_a_run_that_fails_on_the_way_is_looked_at_closely_up_to_there():
+    found = up.discover(breaks(3.0), step=0.1, until=9.0)
+    assert len(found.happened) == 4
+    assert any("it broke" in note for note in found.notes)
+
+
+def test_too_few_rows_are_told():
+    found = up.discover(SYSTEMS["smooth"].make(), step=0.05, until=0.05)
+    assert found.happened == ()
+    assert any("rows are too few to tell" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("rollback", [False, True])
+def test_ctrl_c_leaves_what_there_is(rollback):
+    steps = []
+
+    class Pressed(Breaks):
+        def advance(self, t, to, early):
+            steps.append(to)
+            if len(steps) == 600:
+                signal_.raise_signal(signal_.SIGINT)
+            return super().advance(t, to, early)
+
+        def save(self):
+            return self.t
+
+        def restore(self, token):
+            self.t = token
+
+    abilities = frozenset({up.Ability.ROLLBACK}) if rollback else frozenset()
+    saw = up.PythonUnit(
+        Pressed, abilities=abilities, outputs={"y": {"depends": []}}, parameters={"fails": 99.0}
+    )
+    found = up.discover(up.Scenario({"saw": saw}), step=0.1, until=20.0)
+    assert found.interrupted
+    assert any("interrupted at t" in note for note in found.notes)
+    assert [one.when for one in found.conditions] == ["saw.y >= 0.7"]
 
 
 def test_time_that_runs_out_is_told():

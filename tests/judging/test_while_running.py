@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,79 @@ def test_where_nothing_happens_nothing_is_used() -> None:
     assert found.trace is not None
     plain = up.simulate(smooth, step=0.2 / 16, until=10.0)
     assert np.array_equal(found.trace["a.x"], plain["a.x"])
+
+
+class Ball:
+    """Bounces, and comes to rest at t = √(2/g)·(1 + 2·0.7/0.3) = 2.5586."""
+
+    def __init__(self, name: str, start: float, parameters: Any) -> None:
+        self.h, self.v, self.rests = 1.0, 0.0, False
+
+    def get(self, port: str) -> float:
+        return self.h if port == "h" else self.v
+
+    def advance(self, t: float, to: float, early: bool) -> float:
+        left = to - t
+        while left > 0.0 and not self.rests:
+            lands = (self.v + math.sqrt(self.v**2 + 2 * 9.81 * self.h)) / 9.81
+            if lands > left:
+                self.h += self.v * left - 0.5 * 9.81 * left**2
+                self.v -= 9.81 * left
+                break
+            left -= lands
+            self.h, self.v = 0.0, -0.7 * (self.v - 9.81 * lands)
+            if self.v < 1e-6:
+                self.v, self.rests = 0.0, True
+        return to
+
+
+def test_a_condition_that_chatters_at_the_end_does_not_cut_the_run_short() -> None:
+    outputs = {"h": {"depends": []}, "v": {"depends": []}}
+    ball = up.Scenario({"ball": up.PythonUnit(Ball, outputs=outputs)})
+    found = up.discover(ball, step=0.02, until=2.6, while_running=True)
+    assert found.trace is not None
+    assert any("chattering" in note for note in found.notes)
+    assert found.trace.outcome.ok
+    assert found.trace.time[-1] == 2.6
+
+
+def test_one_threshold_is_one_condition() -> None:
+    """Steps that end near it tell it so well that what they tell does not overlap any more."""
+
+    class Oven:
+        def __init__(self, name: str, start: float, parameters: Any) -> None:
+            self.T, self.on, self.room = 18.0, True, 10.0
+
+        def get(self, port: str) -> float:
+            return self.T
+
+        def set(self, port: str, coefficients: Any) -> None:
+            self.room = coefficients[0]
+
+        def advance(self, t: float, to: float, early: bool) -> float:
+            for _ in range(50):
+                self.T += (to - t) / 50 * ((30.0 if self.on else 0.0) + self.room - self.T) / 10
+                self.on = self.T < 21.0 if self.on else self.T <= 19.0
+            return to
+
+    oven = up.PythonUnit(Oven, inputs={"room": 10.0}, outputs={"T": {"depends": []}})
+    room = up.Function(outputs={"T": "10 + 3*sin(0.2*time)"})
+    scenario = up.Scenario({"oven": oven, "room": room}, {"oven.room": "room.T"})
+    found = up.discover(scenario, step=0.2, until=40.0, while_running=True)
+    assert sorted(one.when for one in found.conditions) == ["oven.T <= 19", "oven.T >= 21"]
+
+
+def test_ctrl_c_keeps_the_run_so_far() -> None:
+    def press(text: str) -> None:
+        if float(text.split()[2].rstrip(",")) > 8.0:
+            signal.raise_signal(signal.SIGINT)
+
+    found = up.discover(box(Triangle), step=0.32, until=16.0, while_running=True, progress=press)
+    assert found.interrupted
+    assert found.trace is not None
+    assert found.trace.outcome is up.Outcome.INTERRUPTED
+    assert 8.0 < found.trace.time[-1] < 16.0
+    assert any("interrupted at t" in note for note in found.notes)
 
 
 def test_wrong_arguments_are_told() -> None:

@@ -93,6 +93,23 @@ def test_a_body_on_a_table_lifts_off_where_the_table_falls_faster(engine: str) -
         assert h == pytest.approx(exact, abs=1e-10)
 
 
+@pytest.mark.parametrize("coupling", [up.Negotiated(), up.Jacobi()])
+def test_a_ball_rolls_off_the_edge_of_a_table(engine: str, coupling: Any) -> None:
+    """It rests where the rest of the condition holds: at x = 2 the table ends, and it falls."""
+    lands = {"when": "h <= 0 and v < 0 and x <= 2", "then": {"v": "-0.3*v"}, "rests": True}
+    unit = up.Ode(
+        {**FALL, "x": "w", "w": "0"}, start={"h": 0.5, "w": 0.8}, events={"lands": lands}, solver=TIGHT
+    )
+    trace = run(unit, 4.0, engine, coupling=coupling)
+    (rests, *_), (lifts, at, why) = log(trace)
+    assert (rests, lifts, why) == ("lands_rests", "lands_lifts", "the surface ends there")
+    assert trace["u.lands_resting_since"][-1] == pytest.approx(2.5, abs=1e-12)
+    assert isinstance(coupling, up.Jacobi) or at == pytest.approx(2.5, abs=1e-12)
+    late = trace.time > 1.0
+    exact = np.where(trace.time < 2.5, 0.0, -G * (trace.time - 2.5) ** 2 / 2)
+    assert np.abs(trace["u.h"] - exact)[late].max() < 1e-10
+
+
 def tower(count: int, restitution: float = 0.4) -> up.Ode:
     """Bodies of 1, 2, 3, … kg, one above the other."""
     states = {f"x{i}": f"v{i}" for i in range(count)} | {f"v{i}": "-9.81" for i in range(count)}
@@ -243,6 +260,19 @@ def test_what_collides_without_end_ends(engine: str, count: int, restitution: fl
         ((name, at, why),) = log(trace)
         assert (name, why) == ("hit0_collapses", "bodies that touch collided at one instant without end")
         assert at == 0.0 or coupling == up.Jacobi()
+
+
+def test_many_collisions_in_one_step_come_to_their_end(engine: str) -> None:
+    """Bodies that run into each other: more than 1,000 impacts within a step that no unit stops at."""
+    masses = [1.0 + 0.3 * (k % 3) for k in range(9)]
+    start = {f"x{k}": 0.05 * k + 0.015 * (k % 2) for k in range(9)}
+    start |= {f"v{k}": 1.0 - 0.2 * k for k in range(9)}
+    unit = touching(masses, 0.2).with_values(start)
+    trace = run(unit, 0.4, engine, pace=0.4, coupling=up.Jacobi())
+    v, momentum = speeds(trace, 9), sum(m * start[f"v{k}"] for k, m in enumerate(masses))
+    assert abs(np.dot(masses, v) - momentum) < 1e-12
+    assert np.diff(v).min() > -1e-12
+    assert np.diff([trace[f"u.x{k}"][-1] for k in range(9)]).min() > -1e-9
 
 
 def test_what_loses_nothing_does_not_collapse(engine: str) -> None:

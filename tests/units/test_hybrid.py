@@ -169,7 +169,7 @@ def test_a_ball_that_comes_to_rest_stays_there(engine: str) -> None:
 
 
 def test_a_chain_without_end_is_an_error_that_names_it(engine: str) -> None:
-    with pytest.raises(up.UnitError, match=r"1,000 events on the way.*'bounce'.*comes to rest"):
+    with pytest.raises(up.UnitError, match=r"10,000 events on the way.*'bounce'.*comes to rest"):
         up.simulate(up.Scenario(units={"ball": ball()}), until=5.0, pace=5.0, engine=engine)
 
 

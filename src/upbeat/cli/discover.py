@@ -97,10 +97,11 @@ def call(options: argparse.Namespace) -> Exit:
     written = options.out if options.out is not None and found.sure else None
     if written is not None:
         _write(options, found)
+    ended = Exit.INTERRUPTED if found.interrupted else Exit.OK
     if options.json:
         files = {"out": written and str(written), "plot": drawn and str(drawn)}
         say(json.dumps({"ok": True, **found.data(), **files}))
-        return Exit.OK
+        return ended
     say(str(found) if options.quiet else describe_discovery(found))
     if not options.quiet:
         if written is not None:
@@ -111,7 +112,7 @@ def call(options: argparse.Namespace) -> Exit:
             say(f"picture: {drawn}")
         if options.results is not None:
             say(f"results: {options.results}")
-    return Exit.OK
+    return ended
 
 
 def _varied(text: str) -> tuple[str, list[Any]]:

@@ -333,8 +333,7 @@ class Run:
         assert machine is not None
         assert loop is not None
         t, plan = loop.time, self._plan
-        history.go_on(machine, plan, t)
-        part = history.part
+        part = history.go_on(machine, plan, t)
         living = history.living(machine, plan)
         self._leave(machine)
         changed, gone = _by_presence(self._by_hand.changes, part.plan.scenario)

@@ -12,13 +12,13 @@ import struct
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import nan
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from upbeat.core.abilities import Ability, Model, NamedStates
-from upbeat.core.errors import InvalidInput, StepError, UnitError
+from upbeat.core.errors import InvalidInput, ScenarioError, StepError, UnitError
 from upbeat.core.names import matching, split
 from upbeat.core.ports import Causality, Kind, Value
 from upbeat.core.records import dataclass
@@ -31,7 +31,7 @@ from upbeat.master.couplings.interruptible import COLUMN as LEADER
 from upbeat.master.paces.pace import nominal_step
 from upbeat.master.program import Leads, Program
 from upbeat.scenario.directory import EVENTS
-from upbeat.scenario.structures import COLUMN
+from upbeat.scenario.structures import COLUMN, Switch
 from upbeat.trace.columns import Cells, Column
 from upbeat.trace.recorder import Recorder
 from upbeat.units.process import bare
@@ -262,15 +262,18 @@ class StructureHistory:
         """Whether an event has ended the structure."""
         return bool(machine.read(_leads(plan).to))
 
-    def go_on(self, machine: Machine, plan: Plan, t: float) -> None:
-        """The event that has ended a structure leads to the next, from the time `t` on."""
+    def go_on(self, machine: Machine, plan: Plan, t: float) -> Experiment:
+        """The event that has ended a structure leads to the next, from the time `t` on: its experiment."""
         leads = _leads(plan)
         number = int(float(machine.read(leads.to))) - 1
         switch = leads.stage.switches[number]
         self._look_for_end(t, switch.event, switch.to)
         given: dict[str, Value] = {}
         for (name, kind, _), register in zip(switch.start, leads.starts[number], strict=True):
-            given[name] = _as_kind(machine.read(register), kind)
+            value = float(machine.read(register))
+            if not isfinite(value):
+                raise self._wrong_start(switch, t, f"'{name}' would be {value:g}")
+            given[name] = _as_kind(value, kind)
         after = self._structures[switch.to].plan
         staying = after.scenario.units.keys() & plan.scenario.units.keys()
         given |= lost_values(machine, plan, after)
@@ -287,6 +290,18 @@ class StructureHistory:
                 "values": {**kept, **given},
                 "conserved": before,
             }
+        )
+        try:
+            return self.part
+        except ScenarioError as error:
+            what = "; ".join(problem.what for problem in error.problems)
+            raise self._wrong_start(switch, t, what) from error
+
+    @staticmethod
+    def _wrong_start(switch: Switch, t: float, what: str) -> StepError:
+        return StepError(
+            f"the event '{switch.event}' leads to '{switch.to}' at t = {t:.9g} with start values that no "
+            f"unit can have: {what}. Look at its start"
         )
 
     def _look_for_end(self, t: float, event: str, to: str) -> None:

@@ -32,6 +32,7 @@ from upbeat.generate.compiling import library
 from upbeat.generate.program import CALLS, KIND_OF, Part, translate, values_of
 from upbeat.trace.log import RUNS, StepRuns
 from upbeat.units import OdeTables
+from upbeat.units.equations.hybrid import endless
 from upbeat.units.solving.integrate import SolverStatistics
 
 if TYPE_CHECKING:
@@ -606,12 +607,7 @@ def _endless(calls: Calls, m: c_void_p, tables: OdeTables, unit: int, t: float) 
         for one in plan.events
         if one.indicator >= 0 and due[one.indicator] and not due[list(plan.rivals[one.indicator])].any()
     ]
-    return (
-        f"more than 1,000 events on the way, the last at t = {t:.9g}: {', '.join(happening)}. A chain "
-        "that does not end, such as a ball that bounces lower and lower, needs an end of its own: "
-        "rests = true in that event (slides = true for a relay without hysteresis), or a condition "
-        "under which it comes to rest"
-    )
+    return endless(", ".join(happening), t)
 
 
 def _chatter(calls: Calls, m: c_void_p, t: float) -> tuple[str, float]:

@@ -17,6 +17,7 @@ from upbeat.engine.native.lower import KINDS
 from upbeat.generate.printing import KernelPrinter, Names, Shared, block, comment, literal
 from upbeat.units import MAX_DEGREE, OdeTables
 from upbeat.units.discrete.unit import Assigning, DiscreteTables, Piece
+from upbeat.units.equations.hybrid import MAX_EVENTS
 from upbeat.units.equations.lowered import ADAPTIVE, BY_TIME, PortTable, SolverTable
 
 ROWS = MAX_DEGREE + 1
@@ -1159,7 +1160,7 @@ class OdeType:
                     f"{T}_look(u);",
                     "for (;;) {",
                     f"  while ({T}_waits(u)) {{",
-                    "    if (++rounds > 1000) return refuse(e, SAYS_ENDLESS, u->s.time, 0.0, 0.0);",
+                    f"    if (++rounds > {MAX_EVENTS}) return refuse(e, SAYS_ENDLESS, u->s.time, 0.0, 0.0);",
                     f"    {T}_act(u);",
                     "  }",
                     "  if (u->s.time >= to) break;",

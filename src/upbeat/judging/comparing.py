@@ -346,6 +346,8 @@ class Trial:
     seconds: float = 0.0
     failure: str = ""
     partial: Trace | None = None
+    error: BaseException | None = None
+    """What has ended it, if something has."""
     skipped: bool = False
     """Whether it was not even begun: for want of time, or because it is not possible."""
 
@@ -452,7 +454,7 @@ class Trials:
 
         def failed(error: BaseException, why: str) -> Trial:
             partial = getattr(error, "trace", None)
-            return Trial(change, None, time.monotonic() - begun, why, partial)
+            return Trial(change, None, time.monotonic() - begun, why, partial, error)
 
         try:
             self._progress(f"{change} (run {len(self.made) + 1}, {self.spent:.0f} s)")

@@ -50,6 +50,10 @@ BESIDE = float(FEWEST)
 """So many rows beside a kink (a bend) the values (the slopes) of both sides still seem to differ."""
 _LOOKED_FOR: tuple[tuple[What, int, int], ...] = (("jump", 0, 2), ("kink", 1, 2), ("bend", 2, 3))
 """What is looked for: the order of the derivative that jumps, and the degree of polynomials."""
+LEVELS = 32
+"""A signal that takes so many levels at least, all of them multiples of one, may be quantised."""
+RESTLESS = 0.25
+"""Its steps change in so large a part of the rows in which it moves; of a ramp they stay the same."""
 _FLOOR = 64 * float(np.finfo(float).eps)
 """Of the size of a signal: what rounding may make of it."""
 
@@ -144,6 +148,11 @@ class Rows:
         """The real signals that move, and are numbers all the time."""
         return {n: v for n, v in self.real.items() if self.ranges[n] > 0.0 and np.isfinite(v).all()}
 
+    @cached_property
+    def quanta(self) -> dict[str, float]:
+        """The size of the steps of signals that are quantised, as those of a sensor; 0 of all others."""
+        return {name: _quantum(values, self.ranges[name]) for name, values in self.moving.items()}
+
     def part(self, first: int, last: int) -> Rows:
         """The rows from `first` up to `last`, without that one; ranges stay those of the whole."""
         made = Rows.__new__(Rows)
@@ -151,9 +160,24 @@ class Rows:
         made.real = {name: values[first:last] for name, values in self.real.items()}
         made.other = {name: values[first:last] for name, values in self.other.items()}
         made.events = self.events
-        made.__dict__["ranges"] = self.ranges
+        made.__dict__["ranges"], made.__dict__["quanta"] = self.ranges, self.quanta
         made.__dict__["moving"] = {name: self.real[name][first:last] for name in self.moving}
         return made
+
+
+def _quantum(values: Numbers, range_: float) -> float:
+    """The size of the levels of a signal that has such; else 0. What only ever counts up (or down) may mean
+    each of its steps, and what has few levels goes from one mode to another."""
+    steps = np.diff(values)
+    moves = steps[steps != 0.0]
+    if not len(moves) or not (moves.min() < 0.0 < moves.max()):
+        return 0.0
+    quantum = float(np.abs(moves).min())
+    off = np.abs(moves / quantum - np.round(moves / quantum))
+    restless = int(np.count_nonzero(np.abs(np.diff(steps)) > 0.5 * quantum))
+    if range_ < LEVELS * quantum or off.max() > 1e-3 or restless < RESTLESS * len(moves):
+        return 0.0
+    return quantum
 
 
 def _weights(times: Numbers, at: Numbers, degree: int) -> Numbers:
@@ -200,11 +224,14 @@ class Places:
             (self._right[:, order] * right).sum(axis=1) - (self._left[:, order] * left).sum(axis=1)
         )
 
-    def rounding(self, values: Numbers, order: int) -> Numbers:
-        """What rounding of the values may make of that."""
+    def rounding(self, values: Numbers, order: int, quantum: float = 0.0) -> Numbers:
+        """What rounding of the values may make of that; to levels, where there is a `quantum`."""
         size = float(np.abs(values).max()) * _FLOOR
-        both = np.abs(self._left[:, order]).sum(axis=1) + np.abs(self._right[:, order]).sum(axis=1)
-        return np.asarray(np.broadcast_to(size * both, (len(self),)))
+        left, right = self._left[:, order], self._right[:, order]
+        found = size * (np.abs(left).sum(axis=1) + np.abs(right).sum(axis=1))
+        if quantum:
+            found += 0.5 * quantum * np.sqrt((left**2).sum(axis=1) + (right**2).sum(axis=1))
+        return np.asarray(np.broadcast_to(found, (len(self),)))
 
 
 def _usual(mismatch: Numbers, width: int = AROUND) -> Numbers:
@@ -243,7 +270,7 @@ def suspects(rows: Rows) -> list[Window]:
             for order in orders:
                 mismatch = np.abs(places.mismatch(values, order))
                 per_step = mismatch * np.maximum(places.width, 1e-300) ** order
-                usual = np.maximum(_usual(mismatch), places.rounding(values, order))
+                usual = np.maximum(_usual(mismatch), places.rounding(values, order, rows.quanta[name]))
                 hits = (mismatch > SUSPECT * usual) & (per_step > 1e-3 * NOTABLE * rows.ranges[name])
                 hits &= mismatch >= _largest_near(mismatch, count)
                 found += [(float(time[k]), float(time[k + 1])) for k in places.before[hits]]
@@ -301,11 +328,12 @@ class _Look:
         return found
 
 
-def _breaks(name: str, values: Numbers, look: _Look, range_: float, step: float) -> Iterator[Break]:
+def _breaks(name: str, rows: Rows, look: _Look, step: float) -> Iterator[Break]:
     """The discontinuities of a real signal in some rows that are close together."""
+    values, range_, quantum = rows.moving[name], rows.ranges[name], rows.quanta[name]
     taken: list[float] = []
     for what, order, degree in _LOOKED_FOR:
-        for row, size, places in _standing(values, look, order, degree):
+        for row, size, places in _standing(values, look, order, degree, quantum):
             made = _placed(Break(name, what, *look.around(row), size), order, values, look, row, places)
             if made is None or any(abs(made.time - t) <= FEWEST * (made.high - made.low) for t in taken):
                 continue
@@ -315,7 +343,9 @@ def _breaks(name: str, values: Numbers, look: _Look, range_: float, step: float)
                 yield replace(made, effect=effect)
 
 
-def _standing(values: Numbers, look: _Look, order: int, degree: int) -> Iterator[tuple[int, float, Places]]:
+def _standing(
+    values: Numbers, look: _Look, order: int, degree: int, quantum: float
+) -> Iterator[tuple[int, float, Places]]:
     """Places (by the row before them) whose mismatch stands out and stays, the largest first."""
     counts = look.counts
     sizes: dict[int, dict[int, tuple[float, bool]]] = {}
@@ -324,7 +354,7 @@ def _standing(values: Numbers, look: _Look, order: int, degree: int) -> Iterator
         if not len(places):
             continue
         mismatch = places.mismatch(values, order)
-        usual = np.maximum(_usual(mismatch), places.rounding(values, order))
+        usual = np.maximum(_usual(mismatch), places.rounding(values, order, quantum))
         out = np.abs(mismatch) > STANDS_OUT * usual
         top = np.abs(mismatch) >= _largest_near(np.abs(mismatch), count // 2)
         for k in np.flatnonzero(out).tolist():
@@ -389,8 +419,8 @@ def happenings(rows: Rows, windows: Sequence[Window], step: float, run: int = 0)
             continue
         look = _Look(part.time)
         breaks: list[Break] = []
-        for name, values in part.moving.items():
-            breaks += _breaks(name, values, look, rows.ranges[name], step)
+        for name in part.moving:
+            breaks += _breaks(name, part, look, step)
         for name, labels in part.other.items():
             breaks += _changes(name, labels, look)
         for several in _together(breaks):

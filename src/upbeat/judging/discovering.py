@@ -19,15 +19,17 @@ import numpy as np
 
 from upbeat.core.abilities import Ability, doubt
 from upbeat.core.display import Displayed
-from upbeat.core.errors import InvalidInput, RunError, check_type
+from upbeat.core.errors import Interrupted, InvalidInput, RunError, check_type
 from upbeat.core.ports import Kind
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.interpret import Interpreter
 from upbeat.engine.loop import Loop
+from upbeat.engine.run import interruptible
 from upbeat.engine.selection import Selection
 from upbeat.engine.settings import Settings
 from upbeat.judging.comparing import UNCHANGED, Progress, Trials
 from upbeat.judging.discontinuities import (
+    FEWEST,
     NOTABLE,
     Happening,
     Numbers,
@@ -62,6 +64,9 @@ EXACTLY = 1e-9
 """by more than this part of its size."""
 NEARBY = 100
 """So many rows around a suspect are looked at closely."""
+TOO_FEW = 4 * FEWEST
+"""Of fewer rows nobody can say what happens in them."""
+UP_TO_THEN = "; what there is up to then was looked at"
 CONFIDENCE = 0.7
 """What is less sure than this is told, but not written."""
 
@@ -84,6 +89,8 @@ class Discovery(Displayed):
     rows: tuple[Rows, ...] = field(default=(), repr=False, compare=False)
     trace: Trace | None = field(default=None, repr=False, compare=False)
     """The run in which conditions were found and used, if that was asked for."""
+    interrupted: bool = False
+    """Whether Ctrl-C has ended it: what there was until then was looked at."""
 
     @property
     def sure(self) -> tuple[Condition, ...]:
@@ -118,6 +125,7 @@ class Discovery(Displayed):
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
             "notes": list(self.notes),
+            "interrupted": self.interrupted,
         }
 
     def __str__(self) -> str:
@@ -211,46 +219,51 @@ def _looked_at_twice(
     pace = _Size(step)
     made = made.with_(master=replace(made.master, pace=pace))
     program, selection = made.plan.program, made.selection
-    tape, note = _Tape(), ""
+    tape, note, interrupted = _Tape(), "", False
     windows: list[Window] = []
     machine = Interpreter(program, made.plan.scenario.units, made.span.start)
     try:
         loop = Loop(machine, program, made.span, selection, cast(Recorder, tape))
         loop.begin()
-        course = _Course([k for k, column in enumerate(selection.columns) if column.kind is Kind.REAL])
+        course = _Course([column.kind is Kind.REAL for column in selection.columns])
         kept: deque[tuple[float, Any, _Course]] = deque(maxlen=3)
         closely = made.span.start  # up to here steps are short, and nothing is looked for
-        while not loop.finished:
-            short = loop.time < closely - 1e-6 * step
-            pace.size = step / FINER if short else step
-            if not short:
-                kept.append((loop.time, machine.save(), copy(course)))
-            loop.step()
-            report(loop.time)
-            if short and course.between(loop.time, step):
-                continue
-            if course.leaves(loop.time, tape.rows[-1][1]) and not short:
-                begin, token, course = kept[0]
-                closely = min(loop.time + 2.0 * step, made.span.stop)
-                windows.append((begin, closely))
-                machine.restore(token)
-                loop.set_time(begin)
-                tape.back(begin)
-                kept.clear()
+        with interruptible(machine) as asked:
+            while not loop.finished and not asked.is_set():
+                short = loop.time < closely - 1e-6 * step
+                pace.size = step / FINER if short else step
+                if not short:
+                    kept.append((loop.time, machine.save(), copy(course)))
+                loop.step()
+                report(loop.time)
+                if short and course.between(loop.time, step):
+                    continue
+                if course.leaves(loop.time, tape.rows[-1][1]) and not short:
+                    begin, token, course = kept[0]
+                    closely = min(loop.time + 2.0 * step, made.span.stop)
+                    windows.append((begin, closely))
+                    machine.restore(token)
+                    loop.set_time(begin)
+                    tape.back(begin)
+                    kept.clear()
+            if asked.is_set():
+                note, interrupted = f"interrupted at t = {loop.time:.9g}{UP_TO_THEN}", True
     except RunError as error:
-        note = f"{error}; what there is up to then was looked at"
+        note = f"{error}{UP_TO_THEN}"
     finally:
         machine.close()
     trace = tape.trace(selection, loop.steps)
-    return Looked.at(trace, usual, note)._replace(windows=joined(windows))
+    return Looked.at(trace, usual, note)._replace(windows=joined(windows), interrupted=interrupted)
 
 
 class _Course:
-    """The last three values of some signals, what is usual to miss when they are continued (and how often
-    they were exactly where they were expected), and their ranges."""
+    """The last three values of the signals that are `real`, what is usual to miss when they are continued
+    (and how often they were exactly where they were expected), and their ranges; and what the others were."""
 
-    def __init__(self, columns: Sequence[int]) -> None:
-        self._columns = list(columns)
+    def __init__(self, real: Sequence[bool]) -> None:
+        self._real = list(real)
+        columns = self._columns = [k for k, one in enumerate(real) if one]
+        self._modes: list[Any] = []
         self._times: list[float] = []
         self._values: list[Numbers] = []
         self._usual = np.zeros(len(columns))
@@ -258,8 +271,8 @@ class _Course:
         self._low, self._high = np.full(len(columns), np.inf), np.full(len(columns), -np.inf)
 
     def __copy__(self) -> _Course:
-        made = _Course(self._columns)
-        made._times, made._values = list(self._times), list(self._values)
+        made = _Course(self._real)
+        made._times, made._values, made._modes = list(self._times), list(self._values), self._modes
         made._usual, made._exact = self._usual, self._exact
         made._low, made._high = self._low, self._high
         return made
@@ -270,6 +283,8 @@ class _Course:
 
     def leaves(self, t: float, row: Sequence[Any]) -> bool:
         """Whether one of them is not where it was expected; takes note of where they are."""
+        modes = [value for value, real in zip(row, self._real, strict=True) if not real]
+        changed, self._modes = bool(self._times) and modes != self._modes, modes
         now = np.array([row[k] for k in self._columns], dtype=float)
         off = np.abs(now - self._expected(t)) if len(self._times) == 3 else np.zeros(len(now))
         known = self._usual > 0.0
@@ -282,7 +297,7 @@ class _Course:
         self._low, self._high = np.minimum(self._low, now), np.maximum(self._high, now)
         if not self._times or t > self._times[-1]:
             self._times, self._values = [*self._times[-2:], t], [*self._values[-2:], now]
-        return bool(strange.any())
+        return changed or bool(strange.any())
 
     def _expected(self, t: float) -> Numbers:
         """On the parabola through three points."""
@@ -344,6 +359,8 @@ def discover(
     for variant in variants:
         left = max(seconds - (time.monotonic() - begun), 0.0)
         looks.append(_run(variant, left, visible.record, progress, first=not looks))
+        if looks[-1].interrupted:
+            break
     good = [one for one in looks if one.rows is not None]
     rows = [one.rows for one in good if one.rows is not None]
     found = [happened for run, one in enumerate(good) for happened in one.happenings(run)]
@@ -355,7 +372,7 @@ def discover(
     notes = tuple(dict.fromkeys(one.note for one in looks if one.note))
     return Discovery(
         explained, tuple(found), unexplained, known, len(good), sum(one.steps for one in good),
-        time.monotonic() - begun, confidence, notes, made, tuple(rows),
+        time.monotonic() - begun, confidence, notes, made, tuple(rows), interrupted=looks[-1].interrupted,
     )  # fmt: skip
 
 
@@ -381,10 +398,17 @@ class Looked(NamedTuple):
     steps: int = 0
     windows: Sequence[Window] | None = None
     note: str = ""
+    interrupted: bool = False
 
     @classmethod
     def at(cls, trace: Trace | None, usual: float, note: str = "") -> Looked:
-        return cls(None, usual) if trace is None else cls(Rows(trace), usual, trace.steps.count, None, note)
+        if trace is None or not len(trace):
+            return cls(None, usual, note=note)
+        rows = Rows(trace)
+        if len(rows.time) < TOO_FEW:
+            few = f"{len(rows.time)} rows are too few to tell what happens: run longer, or in shorter steps"
+            note = f"{note}; {few}" if note else few
+        return cls(rows, usual, trace.steps.count, None, note)
 
     def happenings(self, run: int) -> list[Happening]:
         """What happened: in the windows, or around what is suspect."""
@@ -400,14 +424,24 @@ def _run(
     made: Experiment, seconds: float, record: Sequence[str], progress: Progress | None, *, first: bool
 ) -> Looked:
     """A run with steps as short as there is time for."""
+    usual = short_steps(made, 1.0, record)[1]
+    try:
+        return _closely(made, seconds, record, progress, first=first)
+    except Interrupted as error:
+        return Looked.at(error.trace, usual, f"{error}{UP_TO_THEN}")._replace(interrupted=True)
+
+
+def _closely(
+    made: Experiment, seconds: float, record: Sequence[str], progress: Progress | None, *, first: bool
+) -> Looked:
     begun = time.monotonic()
     plain, usual = short_steps(made, 1.0, record)
     whole = Trials(plain, seconds, progress).run(UNCHANGED)
-    cut = "; what there is up to then was looked at"
-    if whole.trace is None:
-        if first and whole.partial is None:
-            raise RunError(whole.failure)
-        return Looked.at(whole.partial, usual, whole.failure + cut)
+    known = whole.trace or whole.partial
+    if not known:
+        if first and whole.error is not None:
+            raise whole.error
+        return Looked.at(None, usual, whole.failure)
     factor = float(FINER)
     while factor > 1.0 and whole.seconds * factor > seconds:
         factor /= 2.0
@@ -423,10 +457,11 @@ def _run(
         coarse = min(factor, float(COARSE))
         return _looked_at_twice(short_steps(made, coarse, record)[0], usual, coarse, report)
     if factor == 1.0:
-        return Looked.at(whole.trace, usual, "steps were not made shorter, for want of time (seconds)")
+        failed = f"{whole.failure}{UP_TO_THEN}; " if whole.failure else ""
+        return Looked.at(known, usual, f"{failed}steps were not made shorter, for want of time (seconds)")
     closer = Trials(short_steps(made, factor, record)[0], seconds, progress).run(UNCHANGED)
     if closer.trace is None:
-        return Looked.at(closer.partial or whole.trace, usual, closer.failure + cut)
+        return Looked.at(closer.partial or known, usual, closer.failure + UP_TO_THEN)
     short = f"steps were 1/{factor:g} of the usual ones, not 1/{FINER}, for want of time (seconds)"
     return Looked.at(closer.trace, usual, short if factor < FINER else "")
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from upbeat.core.expr import Name, show
 from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.judging.discontinuities import WORDS, Before, Happening, Numbers, Rows
@@ -33,6 +34,10 @@ SHARPEST = 1e-4
 """No threshold is claimed to be known better than this part of the range of its quantity."""
 WRONG = 4.0
 """What each time counts at which the condition came true and nothing happened."""
+PERIODS = 40
+"""So many periods of a clock are tried at most."""
+SAME = 3.0
+"""Thresholds that differ by no more than so many times their errors are the same one."""
 SILENT = 0.3
 """The same for ticks of a clock: nothing need come of them."""
 _WEIGHTS = {"port": 1.0, "pair": 0.85, "rate": 0.7, "time": 0.95}
@@ -61,7 +66,9 @@ class Quantity:
         if not self.terms:
             return "time"
         (_, first), *rest = self.terms
-        return first + "".join(f" {'+' if sign > 0 else '-'} {name}" for sign, name in rest)
+        return _written(first) + "".join(
+            f" {'+' if sign > 0 else '-'} {_written(name)}" for sign, name in rest
+        )
 
     def before(self, one: Happening) -> Before | None:
         """What it was just before something happened."""
@@ -125,8 +132,8 @@ class Visible:
             self.by_unit[c.unit].update(taken)
 
     def _known(self, name: str, port: Port) -> list[str]:
-        if port.event or port.kind is Kind.STRING:
-            return []
+        if port.event or port.internal or port.extra or port.kind is Kind.STRING:
+            return []  # or not recorded
         cells = list(cell_names(name, port.size))
         self.measures.update(dict.fromkeys(cells, port.unit))
         self.record.append(name)
@@ -357,7 +364,7 @@ class _Search:
             labels = {h.modes.get(name) for h in right}
             others = {self._label(name, run, t) for run, t in one.wrong}
             if len(labels) == 1 and not labels & others:
-                clear.append((1.0, f"{name} == {_label_text(str(*labels))}"))
+                clear.append((1.0, f"{_written(name)} == {_label_text(str(*labels))}"))
         tried = 0
         for quantity, size in self.ranges.items():
             if (
@@ -423,6 +430,11 @@ def _log_choices(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
+def _written(name: str) -> str:
+    """A signal as expressions have it: in backticks, if its name is an odd one."""
+    return show(Name(name))
+
+
 def _label_text(label: str) -> str:
     return label if label in ("True", "False") or re.fullmatch(r"-?\d+", label) else f"'{label}'"
 
@@ -441,15 +453,22 @@ def _clock(
         own = sorted((one.time, one.spread, place) for place, one in times.items() if one.run == run)
         if len(own) < 4:
             continue
-        gaps = np.diff([t for t, _, _ in own])
-        tries = {
-            float(f"{gap / part:.12g}") for gap in gaps for part in (1, 2) if gap / part > 4 * evidence.step
-        }
-        for period in sorted(tries)[:40]:
+        for period in _periods(np.diff([t for t, _, _ in own]), evidence.step):
             made = _ticks(evidence, own, period, len(left))
             if made is not None and (best is None or made[4] > best[4]):
                 best = made
     return best if best is not None and best[4] >= ENOUGH else None
+
+
+def _periods(gaps: Numbers, step: float) -> list[float]:
+    """The periods that are worth a trial: gaps and their halves, those first that are seen most often."""
+    several: list[list[float]] = []
+    for gap in sorted(float(gap / part) for gap in gaps for part in (1, 2) if gap / part > 4 * step):
+        if several and gap - several[-1][0] <= step:
+            several[-1].append(gap)
+        else:
+            several.append([gap])
+    return [float(np.median(alike)) for alike in sorted(several, key=len, reverse=True)[:PERIODS]]
 
 
 def _ticks(
@@ -478,7 +497,7 @@ def _ticks(
     agreed = (
         _WEIGHTS["pair"] * (len(kept) - 2) * min(math.log(period / width), AT_MOST) if width < period else 0.0
     )
-    odds = agreed - SILENT * silent - _log_choices(left, len(kept)) - math.log(40.0)
+    odds = agreed - SILENT * silent - _log_choices(left, len(kept)) - math.log(PERIODS)
     start = evidence.rows[0].time[0]
     offset += period * math.ceil((start - offset) / period - 1e-6)
     return period, offset, tuple(place for *_, place in kept), silent, odds
@@ -561,6 +580,7 @@ def conditions(evidence: Evidence) -> tuple[tuple[Condition, ...], tuple[Happeni
     left = {place for place, one in enumerate(evidence.found) if not one.known}
     total = len(left)
     search = _Search(evidence)
+    found: list[_Candidate] = []
     made: list[Condition] = []
     names = set(evidence.visible.taken)
     while left:
@@ -571,12 +591,30 @@ def conditions(evidence: Evidence) -> tuple[tuple[Condition, ...], tuple[Happeni
             made.append(_as_clock(evidence, places, _Clock(period, offset, silent, odds), total, names))
             left -= set(places)
         elif one is not None:
-            made.append(_as_condition(evidence, one, total, names))
+            found = _merged(found, one)
             left -= set(one.explains)
         else:
             break
+    made += [_as_condition(evidence, one, total, names) for one in found]
     ordered = sorted(_paired(made), key=lambda one: -one.confidence)
     return tuple(ordered), tuple(evidence.found[place] for place in sorted(left))
+
+
+def _merged(found: Sequence[_Candidate], one: _Candidate) -> list[_Candidate]:
+    """These and one more, which is none of its own where another one is the same but for errors: steps that
+    end near a threshold tell it so well that these do not overlap."""
+    for place, other in enumerate(found):
+        alike = (other.quantity, other.rising, other.guard) == (one.quantity, one.rising, one.guard)
+        if alike and abs(other.threshold - one.threshold) <= SAME * (other.error + one.error):
+            low = min(other.threshold - other.error, one.threshold - one.error)
+            high = max(other.threshold + other.error, one.threshold + one.error)
+            wrong = tuple(sorted({*other.wrong, *one.wrong}))
+            whole = replace(
+                other, threshold=0.5 * (low + high), error=0.5 * (high - low), wrong=wrong,
+                explains=(*other.explains, *one.explains), odds=other.odds + one.odds,
+            )  # fmt: skip
+            return [*found[:place], whole, *found[place + 1 :]]
+    return [*found, one]
 
 
 def _as_condition(evidence: Evidence, one: _Candidate, total: int, names: set[str]) -> Condition:
@@ -590,7 +628,8 @@ def _as_condition(evidence: Evidence, one: _Candidate, total: int, names: set[st
     (_, first), *_ = one.quantity.terms or ((1.0, "time"),)
     if one.quantity.rate:
         shown = first in evidence.visible.derivatives
-        quantity = evidence.visible.derivatives.get(first, f"der({first})")
+        rate = evidence.visible.derivatives.get(first)
+        quantity = f"der({first})" if rate is None else _written(rate)
     when = f"{quantity} {'>=' if one.rising else '<='} {threshold}"
     way = "rises" if one.rising else "falls"
     what = "rate_of_" + _identifier(first) if one.quantity.rate else _identifier(one.quantity.text)

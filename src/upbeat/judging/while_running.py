@@ -11,25 +11,27 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import numpy as np
 
 from upbeat.core.abilities import Ability
 from upbeat.core.errors import InvalidInput, RunError
 from upbeat.engine.experiment import Experiment
-from upbeat.engine.run import Run
+from upbeat.engine.run import Run, interruptible
 from upbeat.judging.comparing import Progress
 from upbeat.judging.discontinuities import Happening, Rows
 from upbeat.judging.discovering import (
     CONFIDENCE,
     FINER,
+    UP_TO_THEN,
     Discovery,
     Looked,
     experiment_to_look_at,
     short_steps,
     with_conditions,
 )
-from upbeat.judging.explaining import Condition, Evidence, Visible, conditions
+from upbeat.judging.explaining import SAME, Condition, Evidence, Visible, conditions
 from upbeat.master.paces.lookahead import LookAhead
 from upbeat.master.paces.pace import Fixed, Pace
 from upbeat.scenario.scenario import Scenario
@@ -118,36 +120,44 @@ def discover_while_running(
     notes: list[str] = []
     running, looking, found = 0.0, 0.0, _Found()
     run = short.open()
+    outcome = Outcome.FINISHED
     try:
-        for k in range(1, STRETCHES + 1):
-            clock = time.monotonic()
-            goal = stop if k == STRETCHES else start + (stop - start) * k / STRETCHES
-            spare = TOO_MANY + (goal - run.time) * FINER / usual
-            while not run.finished and run.time < goal and spare > 0:
-                run.step()
-                spare -= 1
-            running += time.monotonic() - clock
-            if progress is not None:
-                progress(f"t = {run.time:.6g}, {sum(c.used for c in known.values())} conditions in use")
-            chattering = spare <= 0 and any(one.used for one in known.values())
-            if looking > running + PATIENCE and not run.finished and not chattering:
-                continue
-            clock = time.monotonic()
-            found = _look(parts.whole(run.trace, used=False), usual, visible)
-            before = {key: one.condition.when for key, one in known.items() if one.used}
-            notes += _judge(known, found, run.time, confidence)
-            if chattering:
-                notes.append(_quietened(known, run))
-            used = {key: one.condition for key, one in known.items() if one.used}
-            if not run.finished and {key: one.when for key, one in used.items()} != before:
-                run = _gone_on(run, _looking_ahead(short, list(used.values()), usual / FINER), parts)
-            looking += time.monotonic() - clock
+        with interruptible(None) as asked:
+            for k in count(1):
+                clock = time.monotonic()
+                goal = stop if k >= STRETCHES else start + (stop - start) * k / STRETCHES
+                spare = TOO_MANY + (goal - run.time) * FINER / usual
+                while not (run.finished or asked.is_set()) and run.time < goal and spare > 0:
+                    run.step()
+                    spare -= 1
+                running += time.monotonic() - clock
+                if progress is not None:
+                    progress(f"t = {run.time:.6g}, {sum(c.used for c in known.values())} conditions in use")
+                ended = run.finished or asked.is_set()
+                chattering = spare <= 0 and any(one.used for one in known.values())
+                if looking > running + PATIENCE and not ended and not chattering:
+                    continue
+                clock = time.monotonic()
+                found = _look(parts.whole(run.trace, used=False), usual, visible)
+                before = {key: one.condition.when for key, one in known.items() if one.used}
+                notes += _judge(known, found, run.time, confidence)
+                if ended:
+                    break
+                if chattering:
+                    notes.append(_quietened(known, run))
+                used = {key: one.condition for key, one in known.items() if one.used}
+                if {key: one.when for key, one in used.items()} != before:
+                    run = _gone_on(run, _looking_ahead(short, list(used.values()), usual / FINER), parts)
+                looking += time.monotonic() - clock
+            if not run.finished:
+                notes.append(f"interrupted at t = {run.time:.9g}{UP_TO_THEN}")
+                outcome = Outcome.INTERRUPTED
         trace = parts.whole(run.trace, used=True)
-        trace.outcome = Outcome.FINISHED
+        trace.outcome = outcome
     except RunError as error:
         if error.trace is None or not len(error.trace):
             raise
-        notes.append(f"{error}; what there is up to then was looked at")
+        notes.append(f"{error}{UP_TO_THEN}")
         trace = parts.whole(error.trace, used=True)
         found = _look(parts.whole(error.trace, used=False), usual, visible)
     finally:
@@ -159,7 +169,7 @@ def discover_while_running(
     return Discovery(
         found.conditions, found.happened, found.unexplained, counts, 1, trace.steps.count,
         time.monotonic() - begun, confidence, tuple(notes), made, () if found.rows is None else (found.rows,),
-        trace,
+        trace, outcome is Outcome.INTERRUPTED,
     )  # fmt: skip
 
 
@@ -257,7 +267,7 @@ def _beside(one: Condition, used: Condition) -> bool:
     """Whether it says the same as one in use, the other way round: a step has ended at the threshold."""
     if one.quantity is None or used.quantity is None or one.quantity.text != used.quantity.text:
         return False
-    return abs(one.threshold - used.threshold) <= 3.0 * (one.uncertainty + used.uncertainty)
+    return abs(one.threshold - used.threshold) <= SAME * (one.uncertainty + used.uncertainty)
 
 
 def _key(one: Condition) -> tuple[str, str]:

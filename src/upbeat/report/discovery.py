@@ -28,10 +28,8 @@ def describe_discovery(found: Discovery) -> str:
     for one in found.conditions:
         lines += _told(one, one in found.sure)
     if found.unexplained:
-        lines += [
-            "",
-            f"Nothing explains {len(found.unexplained)} of the {len(found.happened)} things that happened:",
-        ]
+        of = f"{len(found.unexplained)} of {len(found.happened)}"
+        lines += [*([""] if found.conditions else []), f"Nothing explains {of} things that happened:"]
         for left in found.unexplained[:LEFT]:
             lines.append(f"  t = {left.time:.6g}: {', '.join(map(str, left.breaks[:3]))}")
         if len(found.unexplained) > LEFT:
@@ -51,10 +49,11 @@ def _headline(found: Discovery) -> str:
         f"{found.runs} run{'s' if found.runs != 1 else ''} of {found.steps:,} steps in {found.seconds:.1f} s"
     )
     if not found.happened:
-        return f"Nothing happens that outputs show: no jump, no kink, no change of a mode ({runs})."
+        return f"Nothing was seen to happen: no jump, no kink, no change of a mode ({runs})."
     many = len(found.sure)
     if not many:
-        return f"No condition is sure enough to explain the {len(found.happened)} events ({runs})."
+        events = f"{len(found.happened)} events" if len(found.happened) > 1 else "one event"
+        return f"No condition is sure enough to explain the {events} ({runs})."
     what = f"{many} condition{'s' if many != 1 else ''} found"
     explained = sum(one.count for one in found.sure)
     explain = "explains" if many == 1 else "explain"

@@ -225,6 +225,7 @@ class _Prediction:
         )
         self.wait, self.which, self.early = new("ahead′wait"), new("ahead′which"), new("ahead′early")
         self.expecting, self.new_sample = new("ahead′expecting"), new("ahead′new sample")
+        self.over = new("ahead′over")  # whether a step is to go over an event that a unit deals with inside
 
     def written(self) -> Written:
         return Written(self.pace, (), self._propose(), (), self._note(), self._changed())
@@ -236,6 +237,7 @@ class _Prediction:
         w.let(self.tolerance, self._close())
         w.let(self.shortest, maximum(TINY * self.tolerance, ulp(t)))  # nothing is landed on that comes sooner
         w.let(self.wait, inf)
+        w.let(self.over, 0.0)
         if pace._published:
             self._wait_as_published(w)
         else:
@@ -267,6 +269,10 @@ class _Prediction:
             with w.when((self.falls > 0.0) | self.expecting):  # else nothing comes near
                 self._approach(w) if pace.method == "approach" else self._end_behind(w)
                 self._find_first(w)
+                for event in range(len(names) if pace.method == "approach" else 0):
+                    root, _, _, above, _ = self._fall(event)
+                    first_to_come = equal(self.which, float(event)) & (self.wait < self.size)
+                    w.let(self.over, where(first_to_come & above & (root <= self.tolerance), 1.0, self.over))
         # The step: to the first event that is expected, or as usual.
         seen = self.wait < self.size
         with w.when(seen & self.early & (self.wait < self.shortest)):
@@ -378,12 +384,15 @@ class _Prediction:
             w.let(self.expecting, self.expecting | ~none)
 
     def _note(self) -> Block:
-        """Another sample of all conditions; after an event, the first one."""
+        """Another sample of all conditions; after an event, the first one. A step over an event that a unit
+        deals with inside has one in it, of which nothing else may tell."""
         w, t, jumped = Writer(), self.steps.now, Cell(self.watch.jumped)
         with w.when(jumped):
             within = right_after(self._close(), self.pace.step)
             w.let(self.chain, where(t - self.last_event <= within, self.chain + 1.0, 0.0))
             w.let(self.last_event, t)
+        anew = jumped | self.over
+        with w.when(anew):
             w.let(self.sample_count, 0.0)
         newest, previous = at(self.times, 0), at(self.times, 1)
         if self.pace._published:
@@ -396,7 +405,7 @@ class _Prediction:
             w.let(self.sample_count, minimum(self.sample_count + 1.0, max_samples))
         w.let(newest, t)
         w.copy(self.samples, Cell(self.watch.first), WIDTH * self.n)
-        w.let(self.phase, where(jumped, AFTER_EVENT, equal(self.sample_count, 1.0)))
+        w.let(self.phase, where(anew, AFTER_EVENT, equal(self.sample_count, 1.0)))
         return w.block
 
     def _changed(self) -> Block:

@@ -82,10 +82,11 @@ LARGEST = 8
 SHORTER = "each flight was shorter than the one before"
 STAYED = "nothing drives it off the surface"
 LIFTED = "it is pulled off the surface"
+ENDED = "the surface ends there"
 BOTH = "both sides lead back to the surface"
 LEFT = "one side leads away from the surface"
 COLLAPSED = "bodies that touch collided at one instant without end"
-REASONS = frozenset({SHORTER, STAYED, LIFTED, BOTH, LEFT, COLLAPSED})
+REASONS = frozenset({SHORTER, STAYED, LIFTED, ENDED, BOTH, LEFT, COLLAPSED})
 """What events carry at which something begins or ends to be held."""
 
 _ROUGH = 1e-7
@@ -821,7 +822,7 @@ class _Writer:
         plastic = self._pushed(number, _made(Op.NEG, one.q), self._flags(number), "stop")
         about = f"{SETTLING}'{event.name}' comes to rest"
         rests = self._told(f"{event.name}_rests", about, (SHORTER, STAYED))
-        lifts = self._told(f"{event.name}_lifts", f"'{event.name}' rests no more", (LIFTED,))
+        lifts = self._told(f"{event.name}_lifts", f"'{event.name}' rests no more", (LIFTED, ENDED))
         touching = all_of([one.gap <= 0.0, one.q <= 0.0, *(guard <= 0.0 for guard in one.guards)])
         begins = all_of(
             [_not(flag), one.multiple > 0.0, any_of([_both(Name(close), flight <= 0.0), touching])]
@@ -834,11 +835,12 @@ class _Writer:
         )
         # what numerical drift has left of the speed goes, so that a contact that opens does not close first
         free = self._pushed(number, _made(Op.NEG, one.q), self._flags(number), "stop")
+        pulled = one.multiple <= 0.0
         self._put(
             free_name(f"{event.name}_lifts_off", self.taken),
-            show(all_of([flag, one.multiple <= 0.0])),
+            show(all_of([flag, any_of([pulled, *(guard > 0.0 for guard in one.guards)])])),
             {**self._change_of(one, False), **free},
-            {lifts: LIFTED},
+            {lifts: show(_if(pulled, ZERO, Number(1.0)))},
         )
 
     # ------------------------------------------------------------ collapses

@@ -27,8 +27,17 @@ from upbeat.units.solving.integrate import Watch
 from upbeat.units.solving.solvers import SolverError
 from upbeat.units.solving.unit import Behaviour, SolvedUnit, Token, from_number, state_size
 
-MAX_EVENTS: Final = 1000
+MAX_EVENTS: Final = 10_000
 """So many events in a row within one step, or at one instant, are taken for an endless chain."""
+
+
+def endless(events: str, t: float) -> str:
+    """What a unit says whose events do not end on the way."""
+    return (
+        f"more than {MAX_EVENTS:,} events on the way, the last at t = {t:.9g}: {events}. A chain that does "
+        "not end, such as a ball that bounces lower and lower, needs an end of its own: rests = true in that "
+        "event (slides = true for a relay without hysteresis), or a condition under which it comes to rest"
+    )
 
 
 _Cells = tuple[float, ...] | None
@@ -215,12 +224,7 @@ class HybridUnit(SolvedUnit):
 
     def _endless(self) -> str:
         names = ", ".join(f"'{event.name}'" for event in self._firing)
-        return (
-            f"more than {MAX_EVENTS:,} events on the way, the last at t = {self.time:.9g}: {names}. A chain "
-            "that does not end, such as a ball that bounces lower and lower, needs an end of its "
-            "own: rests = true in that event (slides = true for a relay without hysteresis), or a "
-            "condition under which it comes to rest"
-        )
+        return endless(names, self.time)
 
     def _forget(self) -> None:
         """After a jump of the state nothing that the solver remembers is right; the length of a step is."""
