@@ -358,7 +358,7 @@ class Reader(Parser):
                     same = isinstance(one, Combined) and one.op == word
                     found += one.parts if same and isinstance(one, Combined) else (one,)
                 return Combined(word, tuple(found))
-            case Apply(op=Op.WHERE, args=(test, one, other)) if self._temporal(expr):
+            case Apply(op=Op.WHERE, args=(test, one, other)):
                 yes = Combined("and", (self.truth(test, at), self.truth(one, at)))
                 no = Combined("and", (negated(self.truth(test, at)), self.truth(other, at)))
                 return Combined("or", (yes, no))
