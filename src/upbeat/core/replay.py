@@ -9,7 +9,7 @@ several times, since a unit may have nothing to forget at first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import isfinite
 from typing import Any
@@ -35,15 +35,20 @@ Seen = list[Signal | None]
 """The value of every output."""
 
 
+OFTEN = 64
+"""After so many evaluations the clock is looked at."""
+
+
 class Allowance:
     """How much may still be computed, counted in evaluations of equations: for those who only try a unit out.
 
     A run may take as long as its user likes. What is looked at before it has to end, whatever the numbers of
-    a scenario are; it ends with `StepError`.
+    a scenario are; it ends with `StepError`. `late` says whether the time for all looks together is up.
     """
 
-    def __init__(self, maximum: int) -> None:
+    def __init__(self, maximum: int, late: Callable[[], bool] = lambda: False) -> None:
         self.maximum = self.left = maximum
+        self._late = late
 
     def renew(self) -> None:
         """Begin to count again from zero."""
@@ -58,6 +63,8 @@ class Allowance:
                 "shorter communication steps, fewer or longer solver steps, or larger tolerances",
                 unending=True,
             )
+        if not self.left % OFTEN and self._late():
+            raise StepError("it takes longer than there is time for", unending=True)
 
     def bound(self, unit: object) -> None:
         """Count what the solver of a unit evaluates, if it is one of ours, from now on."""

@@ -488,7 +488,7 @@ class Proofs:
         if self._walled:
             self.why = "units that run in processes of their own are not looked into"
             return unknown
-        if self._spent > PART * self._seconds:
+        if self._left <= 0:
             self.stopped = True
             return replace(unknown, label="")
         begun = time.monotonic()
@@ -496,7 +496,7 @@ class Proofs:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
             with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
-                found = stability_of(changed, step=size, scan=False)
+                found = stability_of(changed, step=size, scan=False, patience=self._left)
         except UpbeatError as error:
             self.why = str(error)
             return unknown
@@ -511,6 +511,10 @@ class Proofs:
             decided and found.mode.radius - found.mode.uncertainty > 1.0,
         )
 
+    @property
+    def _left(self) -> float:
+        return PART * self._seconds - self._spent
+
     def quickest(self, change: Changed) -> float | None:
         """The largest angular frequency of all motions of the scenario; None if nobody knows."""
         if self._walled:
@@ -520,7 +524,7 @@ class Proofs:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
             with np.errstate(all="ignore"):
-                found = induced(changed, step=size)
+                found = induced(changed, step=size, patience=max(self._left, 0.0))
         except UpbeatError:
             return None
         finally:

@@ -1092,7 +1092,7 @@ class _Judge:
         usual = None if equal_steps(pace) is not None else nominal_step(pace) or None
         try:
             with np.errstate(all="ignore"):
-                found = stability_of(self.asked, scan=False, seconds=max(self.trials.left, 1.0), step=usual)
+                found = stability_of(self.asked, scan=False, patience=max(self.trials.left, 1.0), step=usual)
         except (UpbeatError, RunError, OverflowError) as error:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
         model = found.model

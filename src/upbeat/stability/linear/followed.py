@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
@@ -395,9 +395,10 @@ class Followed:
 
     def __init__(
         self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool,
-        blocks: Sequence[str] = (USUAL,), stop: float = inf,
+        blocks: Sequence[str] = (USUAL,), stop: float = inf, late: Callable[[], bool] = lambda: False,
     ) -> None:  # fmt: skip
-        """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends."""
+        """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends. `late`: whether
+        time is up."""
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         found = tuple(doubts(scenario))
@@ -422,7 +423,7 @@ class Followed:
             _check_size(bare.size, " besides the states of units")
         self._neighbour = None if self.linear else Neighbour(program, models, start)
         try:
-            self._forms = Forms(program, models, start, self._neighbour)
+            self._forms = Forms(program, models, start, self._neighbour, late=late)
         except BaseException:
             if self._neighbour is not None:
                 self._neighbour.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from time import monotonic
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -364,7 +365,7 @@ class Inducing:
 
     `ideal`: every unit as if it were solved without error, so that only the coupling is judged. `blocks`: the
     step blocks of the program that steps are made by; those that do not say are made by the first. `sizes`:
-    those of the steps, where several follow each other.
+    those of the steps, where several follow each other. All that may take so many `seconds` on the wall.
     """
 
     def __init__(
@@ -374,8 +375,10 @@ class Inducing:
         ideal: bool = False,
         blocks: Sequence[str] = (USUAL,),
         sizes: Iterable[float] = (),
+        seconds: float = np.inf,
     ) -> None:
         self._experiment = experiment
+        self._until = monotonic() + seconds
         self.ideal = ideal
         self._blocks = tuple(blocks)
         self._sizes = different(sizes)
@@ -437,6 +440,7 @@ class Inducing:
                 ideal=self.ideal,
                 blocks=self._blocks,
                 stop=self._experiment.span.stop,
+                late=lambda: monotonic() > self._until,
             )
         assert self._machine is not None
         return self._machine

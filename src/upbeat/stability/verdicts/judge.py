@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import isfinite, log10
+from math import inf, isfinite, log10
 from typing import Any, Unpack
 
 from upbeat.core.display import Displayed
@@ -173,6 +173,7 @@ def stability_of(
     scan: bool | tuple[float, float] | None = None,
     points: int | None = None,
     seconds: float = SECONDS,
+    patience: float = inf,
     report: Report | None = None,
     **settings: Unpack[Settings],
 ) -> Stability:
@@ -189,7 +190,8 @@ def stability_of(
     of their own. `block` is the step block that is judged, where the coupling has several (`Variants`).
     `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
     or between which two; `points` how many are looked at. That may take so many `seconds` of the processor;
-    steps that it does not come to then are undecided. `report` is told how far it has come.
+    steps that it does not come to then are undecided. So is everything, if it takes longer than `patience`.
+    `report` is told how far it has come.
     """
     _check_scan(scan)
     check_type(block, str, "block")
@@ -200,7 +202,7 @@ def stability_of(
         raise InvalidInput(f"report must be a function, not {report!r}")
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
-    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
+    with Inducing(made, ideal=ideal, blocks=(block,), seconds=patience) as inducing:
         no_matrix = ""
         try:
             model = settled(inducing, size, at)
@@ -244,11 +246,12 @@ def induced(
     at: At = "start",
     ideal: bool = False,
     block: str = USUAL,
+    patience: float = inf,
     **settings: Unpack[Settings],
 ) -> Induced:
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
     made = experiment_of(given, settings, step)
-    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
+    with Inducing(made, ideal=ideal, blocks=(block,), seconds=patience) as inducing:
         return inducing.model(step_of(made, step), at)
 
 
