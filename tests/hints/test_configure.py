@@ -180,6 +180,23 @@ def test_errors_that_do_not_fall_are_not_called_good() -> None:
     assert "which is not good" in found.reason
 
 
+@pytest.mark.parametrize("hints", [None, up.Hint("small", "mass.x < 9")])
+@pytest.mark.parametrize("jump", [0.537, 1.2345])
+def test_errors_of_jumps_between_steps_are_not_told_too_small(hints: up.Hint | None, jump: float) -> None:
+    """They fall as they like: a power that was seen between long steps says nothing of shorter ones."""
+    driven = up.Ode({"x": "v", "v": "push - f"}, inputs=["f", "push"], outputs=["x", "v"])
+    spring = up.Ode({"s": "v"}, inputs=["v"], outputs={"f": "36*s"})
+    push = up.Function(outputs={"y": f"1 if time >= {jump} else 0"})
+    links = {"mass.f": "spring.f", "spring.v": "mass.v", "mass.push": "push.y"}
+    scenario = up.Scenario({"push": push, "mass": driven, "spring": spring}, links)
+    found = up.configure(scenario, hints, step=0.1, until=4.0, workers=1, seconds=3600.0)
+    assert found.best is not None
+    assert found.best.error is not None
+    trace = found.improved().run()
+    exact = np.where(trace.time < jump, 0.0, (1.0 - np.cos(6.0 * (trace.time - jump))) / 36.0)
+    assert abs(trace["mass.x"] - exact).max() <= 4.0 * found.best.error * np.ptp(exact)
+
+
 def test_several_rates_of_software_are_told_apart_by_their_errors() -> None:
     soft = up.Function(inputs=["x"], outputs={"u": "-x"})
     slow = up.Function(inputs=["x"], outputs={"u": "-0.5*x"})

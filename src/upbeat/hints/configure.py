@@ -80,6 +80,10 @@ LOST: Final = 1e100
 """No quantity of engineering is as large as this."""
 LONGER: Final = 1.2
 """Steps that differ by less than this factor are no test of how errors fall with them."""
+USUAL: Final = 0.8
+"""Errors fall as they should, if the power of the step that was seen is no less than this part of that."""
+SLOWEST: Final = 0.5
+"""Others, such as those of jumps between two steps, fall as they like: perhaps with this power only."""
 SMOOTH: Final = 0.5
 """What is as smooth as this, of 1, is as smooth as one can tell."""
 DECIDES: Final = 0.05
@@ -395,6 +399,15 @@ class _Ranked(NamedTuple):
     error: float
     robust: float
     row: Tried
+
+
+class _Own(NamedTuple):
+    """The error of the run that others are compared with: if errors go on falling as they did, and if they
+    do not. The one tells which variants are alike, the other is what is said."""
+
+    least: float
+    most: float
+    worst: str
 
 
 class _Search:
@@ -866,8 +879,13 @@ class _Search:
         try:
             with quietly():
                 self.explore()
+            return self.answer()
         except KeyboardInterrupt:
             self.interrupt()
+            return self.answer()
+
+    def answer(self) -> Configuration:
+        """The variants that were looked at, ranked."""
         self.progress("ranking")
         runs = [run for run in self.runs.values() if run.state != "not run" or run.why]
         good = self.sound(runs)
@@ -899,16 +917,17 @@ class _Search:
     def rows(self, runs: Sequence[_Run], good: Sequence[_Run]) -> tuple[Tried, ...]:
         """All variants that were looked at, the best first."""
         reference = self.reference(good)
-        own, worst = (None, "") if reference is None else self.own_error(reference)
-        settled = own is not None and own <= LARGE
+        own = None if reference is None else self.own_error(reference)
+        settled = own is not None and own.least <= LARGE
         # What holds by more than in the run that is nearest to the truth is no better for it.
         most = self.robust(reference) if settled and reference is not None else math.inf
         ranked: list[_Ranked] = []
         for run in runs:
             error, where, distance = None, "", math.inf
             if reference is not None and run in good:
-                distance, where = (0.0, worst) if run is reference else self._apart(run, reference)
-                error = None if own is None else distance + own
+                distance, where = self._apart(run, reference)
+                if own is not None:
+                    error, where = distance + own.most, own.worst if run is reference else where
             one = Tried(
                 run.variant,
                 run.state,
@@ -924,7 +943,7 @@ class _Search:
                 run.trace,
             )
             # Where the reference has not settled itself, nothing but the distance to it can be compared.
-            told = error if settled and error is not None else distance
+            told = distance + own.least if settled and own is not None else distance
             robust = 0.0 if math.isnan(one.robustness) else min(one.robustness, most)
             ranked.append(_Ranked(max(told, self.tolerance), robust, one))
         return tuple(each.row for each in sorted(ranked, key=lambda each: self.rank(each, ranked)))
@@ -947,21 +966,24 @@ class _Search:
         shortest = min(run.step for run in good)
         return self.truest([run for run in good if run.step <= shortest * (1 + 1e-9)])
 
-    def own_error(self, reference: _Run) -> tuple[float | None, str]:
+    def own_error(self, reference: _Run) -> _Own | None:
         """The error of the reference, from what it has changed by since steps were longer; None where there
         was no such run."""
         longer = self.with_longer_steps(reference)
         if not longer:
-            return None, ""
-        near, order = longer[0], max(min(self.order(reference.variant), 4.0), 0.5)
+            return None
+        near = longer[0]
         size, worst = self._apart(near, reference)
-        if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
+        order = max(min(self.order(reference.variant), 4.0), SLOWEST)
+        surely = min(order, 1.0)  # as long as nothing shows that errors fall as they should
+        if len(longer) > 1 and size > 0:  # they fall as they did before, or as they should: no quicker
             before = self.between(longer[1], near)
             steps = longer[1].made_steps / near.made_steps
-            seen = math.log(before / size) / math.log(steps) if before > 0 else 0.5
-            order = max(min(order, seen), 0.5)
-        ratio = (reference.made_steps / near.made_steps) ** order
-        return size * ratio / (1.0 - ratio), worst
+            seen = math.log(before / size) / math.log(steps) if 0 < before < math.inf else SLOWEST
+            surely = SLOWEST if seen < USUAL * order else min(order, seen)
+            order = max(min(order, seen), SLOWEST)
+        left = [1.0 / ((near.made_steps / reference.made_steps) ** power - 1.0) for power in (order, surely)]
+        return _Own(size * left[0], size * left[1], worst)
 
     def reason(self, best: Tried | None, runs: Sequence[_Run]) -> str:
         if best is None or best.made is None:
