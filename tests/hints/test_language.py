@@ -166,6 +166,12 @@ def test_all_mistakes_are_told_together() -> None:
     [
         ("left.x < 3", "left.x > 4", "no value that suits both"),
         ("left.x < 3 cm", "val 40 mm < left.x", "no value that suits both"),
+        ("abs(left.v) < 3", "left.v > 4", "left.v has no value"),
+        ("abs(left.v - 2) <= 1", "left.v < 1", "left.v has no value"),
+        ("abs(left.x) < 3 cm", "left.x == -3 cm", "left.x (SI) has no value"),
+        ("left.v < right.F", "left.v > right.F", "left.v - right.F has no value"),
+        ("2*left.v > 2*right.F", "right.F - left.v >= 0", "left.v - right.F has no value"),
+        ("1 - 2*left.v < 5", "left.v <= -2", "left.v has no value"),
         ("FMUProperty left.exec_rate == 1 kHz", "FMUProperty left.exec_rate == 2 kHz", "1000"),
         (
             "left.F == PowerBondSuggestions with right.v",
@@ -182,6 +188,15 @@ def test_hints_that_contradict_each_other_are_both_named(one: str, other: str, w
     with pytest.raises(up.ScenarioError, match="always and never"):
         about(masses(), (up.Hint("first", "left.x < 3"), never))
     about(masses(), (up.Hint("first", "left.x < 3"), up.Hint("second", "left.x > 2")))
+    for one, other in (
+        ("abs(left.v) > 3", "left.v < 0"),
+        ("abs(left.v - 2) <= 1", "left.v <= 1"),
+        ("abs(left.x - 1) < 2 mm", "left.x > 100 cm"),  # 1 is in the unit of measure of the port
+        ("left.v < right.F", "left.v < 2*right.F"),
+        ("left.v < right.F + 1", "right.F < left.v"),
+        ("1 - 2*left.v < 5", "left.v < -1.9"),
+    ):
+        about(masses(), (up.Hint("first", one), up.Hint("second", other)))
     slow = up.Hint("second", "FMUProperty left.shortest_step == 2 ms")
     with pytest.raises(up.ScenarioError, match="'first' and 'second' contradict each other"):
         about(masses(), (up.Hint("first", "FMUProperty left.exec_rate == 1 kHz"), slow))
