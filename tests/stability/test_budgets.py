@@ -48,6 +48,9 @@ def test_what_takes_longer_than_one_has_patience_is_undecided(monkeypatch: pytes
     assert (found.verdict, "longer than there is time for" in found.why) == ("undecided", True)
     with pytest.raises(up.StepError, match="longer than there is time for"):
         up.induced(scenario, pace=0.1, patience=0.0)
+    for judge in (up.stability_of, up.induced):
+        with pytest.raises(up.InvalidInput, match="a number from 0 on"):
+            judge(scenario, pace=0.1, patience=-1.0)
 
 
 def test_slopes_are_followed_through_so_many_solver_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:

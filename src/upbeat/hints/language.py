@@ -41,7 +41,7 @@ from upbeat.core.measure import MeasureError, conversion, in_si
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality
 from upbeat.core.records import dataclass
-from upbeat.hints.patterns import Misread, Pattern, Scope, occasion, read_pattern, read_scope
+from upbeat.hints.patterns import MAX_TIMES, Misread, Pattern, Scope, occasion, read_pattern, read_scope
 from upbeat.properties.formula import (
     FUTURE,
     QUANTITY,
@@ -55,6 +55,7 @@ from upbeat.properties.formula import (
     Temporal,
     parse,
     parts_of,
+    read_formula,
     signals_of,
 )
 from upbeat.properties.robustness import Property
@@ -162,7 +163,10 @@ class Hint:
     ) -> None:
         check_type(name, str, "the name of a hint")
         texts = {name: statements} if isinstance(statements, str) else statements
-        check_type(texts, Mapping, "the statements of a hint")
+        check_type(statements, (str, Mapping), "the statements of a hint")
+        check_type(description, str, "the description of a hint")
+        check_type(scope, (str, Scope), "the scope of a hint")
+        check_type(pattern, (str, Pattern, type(None)), "the pattern of a hint")
         set_ = object.__setattr__
         try:
             if objection := objection_to(name):
@@ -229,6 +233,12 @@ def _fit(statements: Mapping[str, Statement], scope: Scope, pattern: Pattern) ->
                 f"'{about}' is so always, and has no times at which it holds",
                 f"Write scope Globally, and pattern Universality: always the case that {name} holds.",
             )
+    times = pattern.places.get("n", 0) if scope.statements or "when" in pattern.places else 0
+    if times > MAX_TIMES:
+        raise Misread(
+            f"{times} times are more than can be followed within a part of a run",
+            f"At most {MAX_TIMES}; Globally there is no limit.",
+        )
     if pattern.name == "SteadyState" and scope.ends:
         raise Misread(f"the long run goes with Globally and After, not with '{scope}'")
 
@@ -282,7 +292,7 @@ def read_statement(text: str) -> About:
     if found := _SMOOTH.fullmatch(body):
         return Smooth(found["of"].strip("`"))
     try:
-        node = _Words(text, {}).formula()
+        node = read_formula(_Words(text, {}))
     except ExpressionError as error:
         raise Misread(error.reason, "", start if error.column is None else error.column) from None
     return Condition(str(node), signals_of(node))

@@ -14,7 +14,7 @@ from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.budget import Budget
+from upbeat.stability.budget import Budget, checked_seconds
 from upbeat.stability.linear.followed import USUAL, Induced, Verdict
 from upbeat.stability.linear.induced import At, Inducing, experiment_of, step_of
 from upbeat.stability.verdicts.pieces import settled
@@ -196,6 +196,7 @@ def stability_of(
     _check_scan(scan)
     check_type(block, str, "block")
     check_type(ideal, bool, "ideal")
+    _check_patience(patience)
     if points is not None and (isinstance(points, bool) or not isinstance(points, int)):
         raise InvalidInput(f"points must be a whole number, not {points!r:.60}")
     if report is not None and not callable(report):
@@ -218,6 +219,11 @@ def stability_of(
             looking = _Looking(inducing, at, seconds, report)
             steps = _steps(looking, size, scan or True, points, span, model.linear)
         return Stability(found.judged.verdict, model, found, steps, unlooked, no_matrix)
+
+
+def _check_patience(patience: object) -> None:
+    if not (isinstance(patience, float) and patience == inf):
+        checked_seconds(patience)
 
 
 def _check_scan(scan: object) -> None:
@@ -250,6 +256,7 @@ def induced(
     **settings: Unpack[Settings],
 ) -> Induced:
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
+    _check_patience(patience)
     made = experiment_of(given, settings, step)
     with Inducing(made, ideal=ideal, blocks=(block,), seconds=patience) as inducing:
         return inducing.model(step_of(made, step), at)
