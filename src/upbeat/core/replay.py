@@ -46,9 +46,9 @@ class Allowance:
     a scenario are; it ends with `StepError`. `late` says whether the time for all looks together is up.
     """
 
-    def __init__(self, maximum: int, late: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, maximum: int) -> None:
         self.maximum = self.left = maximum
-        self._late = late
+        self.late: Callable[[], bool] = lambda: False
 
     def renew(self) -> None:
         """Begin to count again from zero."""
@@ -63,7 +63,7 @@ class Allowance:
                 "shorter communication steps, fewer or longer solver steps, or larger tolerances",
                 unending=True,
             )
-        if not self.left % OFTEN and self._late():
+        if not self.left % OFTEN and self.late():
             raise StepError("it takes longer than there is time for", unending=True)
 
     def bound(self, unit: object) -> None:

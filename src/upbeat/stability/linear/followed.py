@@ -395,10 +395,9 @@ class Followed:
 
     def __init__(
         self, scenario: Scenario, program: Program, start: float, length: float, *, ideal: bool,
-        blocks: Sequence[str] = (USUAL,), stop: float = inf, late: Callable[[], bool] = lambda: False,
+        blocks: Sequence[str] = (USUAL,), stop: float = inf,
     ) -> None:  # fmt: skip
-        """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends. `late`: whether
-        time is up."""
+        """`blocks`: the step blocks among which each step chooses. `stop`: when the run ends."""
         models = scenario.units
         called = {unit: path_of(scenario, unit) for unit in models}
         found = tuple(doubts(scenario))
@@ -423,7 +422,7 @@ class Followed:
             _check_size(bare.size, " besides the states of units")
         self._neighbour = None if self.linear else Neighbour(program, models, start)
         try:
-            self._forms = Forms(program, models, start, self._neighbour, late=late)
+            self._forms = Forms(program, models, start, self._neighbour)
         except BaseException:
             if self._neighbour is not None:
                 self._neighbour.close()
@@ -526,6 +525,10 @@ class Followed:
     def time_of(token: Any) -> float:
         """The time of a point that was saved."""
         return float(token[1])
+
+    def limit(self, late: Callable[[], bool]) -> None:
+        """End what it does with `StepError` as soon as time is up."""
+        self._forms.allowance.late = late
 
     def renew(self) -> None:
         """Count what is computed from zero again: for the next look, or the next step on the way there."""

@@ -644,12 +644,11 @@ class Forms(Interpreter):
         start: float,
         neighbour: Neighbour | None,
         around: Forms | None = None,
-        late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`around`: the machine that has this one inside one of its units. `late`: whether time is up."""
+        """`around`: the machine that has this one inside one of its units."""
         self._active = False
         self._around = around
-        self.allowance: Allowance = Allowance(WORK, late) if around is None else around.allowance
+        self.allowance: Allowance = Allowance(WORK) if around is None else around.allowance
         """What one look may still take; it is renewed for each look."""
         self.rows: dict[int, Row] = {}
         self.trajectories: dict[tuple[str, str], tuple[float, list[Signal]]] = {}

@@ -440,8 +440,8 @@ class Inducing:
                 ideal=self.ideal,
                 blocks=self._blocks,
                 stop=self._experiment.span.stop,
-                late=lambda: monotonic() > self._until,
             )
+            self._machine.limit(lambda: monotonic() > self._until)
         assert self._machine is not None
         return self._machine
 
