@@ -100,17 +100,18 @@ def test_a_pace_whose_steps_nobody_can_change_stays() -> None:
     assert sorted({*times})[:4] == [60.0, 100.0, 300.0, 360.0]
 
 
-def test_what_cannot_be_carried_out_ends_nothing() -> None:
-    cart = up.Ode({"v": "-v if braking else 1"}, inputs={"braking": {"kind": "boolean"}}, outputs=["v"])
-    driver = up.Function(inputs=["v"], outputs={"on": {"value": "v > 1", "kind": "boolean"}})
-    scenario = up.Scenario(
-        {"cart": cart, "driver": driver}, {"cart.braking": "driver.on", "driver.v": "cart.v"}
-    )
-    found = up.configure(up.experiment(scenario, step=0.05, until=3.0))
-    assert found.best is not None
-    impossible = [one for one in found.tried if one.state == "not possible"]
-    assert all("algebraic loop" in one.why and "hermite" in str(one.variant) for one in impossible)
-    assert impossible
+def test_what_cannot_be_carried_out_ends_nothing(file: Path) -> None:
+    def two(known: Known, draft: Draft) -> None:
+        for name, weight, order in (("strange", 3.0, ("left", "nobody")), ("usual", 1.0, ("left", "right"))):
+            draft.offer("coupling", Option(name, weight, (Decision("coupling", up.GaussSeidel(order)),)))
+
+    for rules in ((two,), (two, halved_steps)):
+        found = up.configure(up.load(file), rules=[Rule(one.__name__, one) for one in rules])
+        assert found.best is not None
+        assert found.best.variant.chosen["coupling"] == "usual"
+        impossible = [one for one in found.tried if one.state == "not possible"]
+        assert impossible
+        assert all("nobody" in one.why and "strange" in str(one.variant) for one in impossible)
 
 
 class Fragile:
@@ -177,6 +178,23 @@ def test_errors_that_do_not_fall_are_not_called_good() -> None:
     assert found.best is not None
     assert found.best.step == min(one.step for one in found.tried if one.state == "measured")
     assert "which is not good" in found.reason
+
+
+@pytest.mark.parametrize("hints", [None, up.Hint("small", "mass.x < 9")])
+@pytest.mark.parametrize("jump", [0.537, 1.2345])
+def test_errors_of_jumps_between_steps_are_not_told_too_small(hints: up.Hint | None, jump: float) -> None:
+    """They fall as they like: a power that was seen between long steps says nothing of shorter ones."""
+    driven = up.Ode({"x": "v", "v": "push - f"}, inputs=["f", "push"], outputs=["x", "v"])
+    spring = up.Ode({"s": "v"}, inputs=["v"], outputs={"f": "36*s"})
+    push = up.Function(outputs={"y": f"1 if time >= {jump} else 0"})
+    links = {"mass.f": "spring.f", "spring.v": "mass.v", "mass.push": "push.y"}
+    scenario = up.Scenario({"push": push, "mass": driven, "spring": spring}, links)
+    found = up.configure(scenario, hints, step=0.1, until=4.0, workers=1, seconds=3600.0)
+    assert found.best is not None
+    assert found.best.error is not None
+    trace = found.improved().run()
+    exact = np.where(trace.time < jump, 0.0, (1.0 - np.cos(6.0 * (trace.time - jump))) / 36.0)
+    assert abs(trace["mass.x"] - exact).max() <= 4.0 * found.best.error * np.ptp(exact)
 
 
 def test_several_rates_of_software_are_told_apart_by_their_errors() -> None:
@@ -439,10 +457,30 @@ def test_interrupted_it_keeps_what_it_has(file: Path) -> None:
     assert any(one.state == "measured" for one in found.tried) or "interrupted" in found.reason
 
 
-def test_time_that_is_up_ends_the_search(file: Path) -> None:
-    found = up.configure(up.load(file), seconds=0.0, workers=1)
-    assert len([one for one in found.tried if one.state == "measured"]) <= 2
+@pytest.mark.parametrize(
+    ("hints", "longest"),
+    [
+        ([], 0.4),
+        ([up.Hint("small", "left.x < 9")], 0.1),
+        ([up.Hint("software", "FMUProperty left.exec_rate == 5 Hz")], 0.2),
+        ([up.Hint(unit, f"FMUProperty {unit}.exec_rate == 4 Hz") for unit in ("left", "right")], 0.25),
+    ],
+)
+def test_time_that_is_up_ends_the_search(file: Path, hints: list[up.Hint], longest: float) -> None:
+    """With what there is by then: the longest steps are made first, which cost least."""
+    found = up.configure(up.load(file), hints, seconds=0.0, workers=1)
+    (only,) = (one for one in found.tried if one.state == "measured")
+    assert found.best is only
+    assert only.step == longest == max(one.step for one in found.tried)
+    assert "nothing is known of its error" in found.reason
     assert found.undone
+
+
+def test_what_a_hint_asks_and_no_run_can_tell_is_said(file: Path) -> None:
+    nowhere = up.Hint("nowhere", "sqrt(-1 - left.x*left.x) < 1")
+    found = up.configure(up.load(file), nowhere, workers=1)
+    assert "0 of 1 hints" in found.reason
+    assert "nowhere is undecided, because 'sqrt(-1 - left.x*left.x) < 1' is not a number" in found.reason
 
 
 def test_several_workers_find_the_same(file: Path) -> None:

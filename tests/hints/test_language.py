@@ -154,6 +154,45 @@ def test_mistakes_are_told_where_they_are(text: str, line: int, column: int, sai
     assert said in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (3, "the statements of a hint must be str or Mapping, not 3"),
+        (["left.x < 3"], "the statements of a hint must be str or Mapping"),
+        ({"statements": "left.x < 3", "scope": 3}, "the scope of a hint must be str or Scope, not 3"),
+        ({"statements": "left.x < 3", "pattern": 3}, "the pattern of a hint must be str"),
+        ({"statements": "left.x < 3", "description": 3}, "the description of a hint must be str, not 3"),
+        ("not (" * 300 + "left.x < 3" + ")" * 300, "within each other"),
+        ("abs(" * 150 + "left.x" + ")" * 150 + " < 3", "within each other"),
+        (
+            {
+                "statements": {"q": "left.x > 1", "p": "left.x > 0"},
+                "scope": "After q",
+                "pattern": "BoundedExistence: p holds at most 16 times",
+            },
+            "At most 15; Globally there is no limit",
+        ),
+    ],
+)
+def test_what_is_no_hint_in_a_table_is_told(given: object, said: str) -> None:
+    with pytest.raises(up.ScenarioError, match=re.escape(said)):
+        hints_of_table({"wrong": given})
+
+
+def test_long_rows_and_many_times_are_no_deep_nests() -> None:
+    long = up.Hint("long", " or ".join(f"left.x < {k}" for k in range(900)))
+    often = up.Hint("often", {"p": "left.x > 0"}, pattern="BoundedExistence: p holds at most 1000 times")
+    most = up.Hint(
+        "most",
+        {"q": "left.x > 1", "r": "left.x > 2", "p": "left.x > 0"},
+        scope="Between q and r",
+        pattern="BoundedExistence: p holds at most 15 times",
+    )
+    read = about(masses(), (long, often, most))
+    trace = Trace.from_arrays([0.0, 1.0], {"left.x": [0.5, 1.5]})
+    assert [one.on(trace).verdict for one in read.properties] == ["holds"] * 3
+
+
 def test_all_mistakes_are_told_together() -> None:
     text = "Hint a { scop Globally }\nHint b { statements { Property x := smooth(left.x) } scope After x }\n"
     with pytest.raises(up.ScenarioError) as error:
@@ -166,6 +205,12 @@ def test_all_mistakes_are_told_together() -> None:
     [
         ("left.x < 3", "left.x > 4", "no value that suits both"),
         ("left.x < 3 cm", "val 40 mm < left.x", "no value that suits both"),
+        ("abs(left.v) < 3", "left.v > 4", "left.v has no value"),
+        ("abs(left.v - 2) <= 1", "left.v < 1", "left.v has no value"),
+        ("abs(left.x) < 3 cm", "left.x == -3 cm", "left.x (SI) has no value"),
+        ("left.v < right.F", "left.v > right.F", "left.v - right.F has no value"),
+        ("2*left.v > 2*right.F", "right.F - left.v >= 0", "left.v - right.F has no value"),
+        ("1 - 2*left.v < 5", "left.v <= -2", "left.v has no value"),
         ("FMUProperty left.exec_rate == 1 kHz", "FMUProperty left.exec_rate == 2 kHz", "1000"),
         (
             "left.F == PowerBondSuggestions with right.v",
@@ -182,6 +227,15 @@ def test_hints_that_contradict_each_other_are_both_named(one: str, other: str, w
     with pytest.raises(up.ScenarioError, match="always and never"):
         about(masses(), (up.Hint("first", "left.x < 3"), never))
     about(masses(), (up.Hint("first", "left.x < 3"), up.Hint("second", "left.x > 2")))
+    for one, other in (
+        ("abs(left.v) > 3", "left.v < 0"),
+        ("abs(left.v - 2) <= 1", "left.v <= 1"),
+        ("abs(left.x - 1) < 2 mm", "left.x > 100 cm"),  # 1 is in the unit of measure of the port
+        ("left.v < right.F", "left.v < 2*right.F"),
+        ("left.v < right.F + 1", "right.F < left.v"),
+        ("1 - 2*left.v < 5", "left.v < -1.9"),
+    ):
+        about(masses(), (up.Hint("first", one), up.Hint("second", other)))
     slow = up.Hint("second", "FMUProperty left.shortest_step == 2 ms")
     with pytest.raises(up.ScenarioError, match="'first' and 'second' contradict each other"):
         about(masses(), (up.Hint("first", "FMUProperty left.exec_rate == 1 kHz"), slow))

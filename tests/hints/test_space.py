@@ -167,6 +167,21 @@ def test_several_rates_of_software_make_one_step() -> None:
     assert made.adapts["soft"] == ("every 0.01",)
 
 
+def test_where_software_is_slow_the_present_step_is_tried_as_well() -> None:
+    """Others may move within a sample. A step is a whole part of the sample that is the shortest."""
+
+    def steps(hz: str, more: str = "") -> list[float]:
+        text = f"Hint rate {{ statements {{ Property p := FMUProperty soft.exec_rate == val {hz} Hz }} }}"
+        (choice,) = (c for c in search_space(known(text + more)).candidates[0].choices if c.name == "step")
+        return [option.value for option in choice.ranked]
+
+    assert steps("100") == [1e-3, 1e-2]
+    assert steps("2") == [0.05, 0.01, 0.5]
+    assert steps("0.3") == pytest.approx([1 / 3, 10 / 3 / 334, 10 / 3])
+    other = "Hint slow { statements { Property p := FMUProperty source.exec_rate == val 1 Hz } }"
+    assert steps("2", other) == [1.0, 0.05, 0.01]
+
+
 def test_bonds_are_known_by_outputs_too() -> None:
     text = "Hint bond { statements { Property p := load.f == PowerBondSuggestions with plant.v } }"
     assert [b.named(flight().scenario) for b in known(text).hinted_bonds] == [("load.f", "plant.v")]
@@ -199,6 +214,15 @@ def test_facts_of_units_are_heard() -> None:
     scales = known("Hint t { statements { Property p := FMUProperty load.time_constant == 2 ms } }").scales
     assert scales["load"] == 2e-3
     assert abs(scales["plant"] - 1.0) < 1e-3  # of its own equation
+
+
+def test_what_hints_say_of_one_unit_only_says_nothing_of_others() -> None:
+    text = "Hint no { statements { Property p := FMUProperty load.rollback == false } }"
+    names = {choice.name for choice in search_space(known(text)).candidates[0].choices}
+    assert not [name for name in names if name.startswith(("rate of", "inputs of"))]
+    text += "Hint rate { statements { Property p := FMUProperty soft.exec_rate == val 100 Hz } }"
+    names = {choice.name for choice in search_space(known(text)).candidates[0].choices}
+    assert {name for name in names if name.startswith("rate of")} == {"rate of plant", "rate of source"}
 
 
 def test_stiff_pairs_iterate_and_fast_units_step_more_often() -> None:

@@ -321,6 +321,23 @@ def test_what_is_not_a_number_is_not_decided() -> None:
     found = up.robustness(hole, "always(a.x < 2)")
     assert (found.verdict, found.high) == ("undecided", 1.0)
     assert "not a number at t = 1" in found.reason
+    assert "Up to there" not in found.reason
+
+
+def test_a_rate_is_known_on_both_sides_of_any_jump() -> None:
+    """Also where there is no step before or behind it: a sample at the start or the end of a run."""
+    for time in ([0.0, 0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 2.0], [0.0, 1.0, 1.0, 1.0, 2.0]):
+        straight = Trace.from_arrays(time, {"a.x": 3.0 * np.array(time)})
+        assert up.robustness(straight, "always(der(a.x) <= 3)").low > 0
+        assert up.robustness(straight, "always(der(a.x) >= 3)").low > 0
+    lone = Trace.from_arrays([0.0, 0.0], {"a.x": [1.0, 2.0]})
+    assert up.robustness(lone, "always(der(a.x) < 3)").verdict == "undecided"
+
+
+def test_only_the_side_that_counts_has_to_be_a_number() -> None:
+    hole = Trace.from_arrays([0.0, 1.0], {"a.x": [1.0, math.nan], "a.on": [True, False]})
+    for formula in ("a.x < 2 if a.on else true", "a.x < 2 or not a.on", "a.on implies a.x < 2"):
+        assert up.robustness(hole, f"always({formula})").value == 1.0
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.RUNNING, Outcome.CUT_OFF, Outcome.INTERRUPTED])

@@ -40,6 +40,18 @@ def test_a_step_that_takes_too_many_evaluations_is_undecided(short: None, solver
     assert broken_promise(scenario.units["a"], Ability.ROLLBACK, step=0.1) is None
 
 
+def test_what_takes_longer_than_one_has_patience_is_undecided() -> None:
+    scenario = one()
+    assert up.stability_of(scenario, pace=0.1, scan=False).model.matrix.size
+    found = up.stability_of(scenario, pace=0.1, scan=False, patience=0.0)
+    assert (found.verdict, "longer than there is time for" in found.why) == ("undecided", True)
+    with pytest.raises(up.StepError, match="longer than there is time for"):
+        up.induced(scenario, pace=0.1, patience=0.0)
+    for judge in (up.stability_of, up.induced):
+        with pytest.raises(up.InvalidInput, match="a number from 0 on"):
+            judge(scenario, pace=0.1, patience=-1.0)
+
+
 def test_slopes_are_followed_through_so_many_solver_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flows, "STAGES", 20)
     assert up.stability_of(one(solver=up.RK4(steps=5)), pace=0.1, scan=False).spectral_radius < 1.0

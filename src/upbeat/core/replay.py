@@ -53,7 +53,7 @@ def no_longer_than(seconds: float) -> Iterator[None]:
 def check_time() -> None:
     """Raise `StepError` if the time is over that `no_longer_than` has given."""
     if time.monotonic() > _UNTIL.get():
-        raise StepError("there was no time to look at it any longer")
+        raise StepError("it takes longer than there is time for", unending=True)
 
 
 class Allowance:

@@ -5,9 +5,10 @@
     trace = found.improved().run()
 
 What is tried is the search space that follows from hints and units (`upbeat.hints.rules`). A small one is
-run as a whole, in the order of its weights. Of a large one each *way* (everything but the step) is run once
+run as a whole. Of a large one each *way* (everything but the step) is run once
 with a long step; the best of them with a shorter one, which tells how quickly their errors fall; and the one
 that should be best in the end with the shortest. So most of the work is that of the run that is recommended.
+Long steps come first: whenever time is up, or somebody has had enough, there is something to go by.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from upbeat.engine.settings import Settings
 from upbeat.hints.language import Hint, Read, about, hints_of_table, parse_hints, read_hints
 from upbeat.hints.rules import RULES, Known, Realised, Rule, realised, search_space
 from upbeat.hints.schedule import InvalidSchedule, scheduled
-from upbeat.hints.space import STEP, Corrected, Decision, Extrapolated, Rated, Variant
+from upbeat.hints.space import STEP, Corrected, Decision, Extrapolated, Option, Rated, Variant
 from upbeat.judging.comparing import UNCHANGED, Progress, quietly
 from upbeat.judging.steps import (
     HOPELESS,
@@ -63,8 +64,8 @@ MOST: Final = 400
 """Of more ways than this, those with the largest weights are looked at."""
 KEPT: Final = 3
 """So many ways are tried with a shorter step."""
-SKIPPED: Final = 2
-"""By so many rungs it is shorter."""
+SHORTER: Final = 4.0
+"""By this factor it is shorter, or by the next one that there is."""
 NEAR: Final = 10.0
 """Options whose errors are so close with a long step may change places when others change."""
 PART: Final = 0.1
@@ -79,6 +80,10 @@ LOST: Final = 1e100
 """No quantity of engineering is as large as this."""
 LONGER: Final = 1.2
 """Steps that differ by less than this factor are no test of how errors fall with them."""
+USUAL: Final = 0.8
+"""Errors fall as they should, if the power of the step that was seen is no less than this part of that."""
+SLOWEST: Final = 0.5
+"""Others, such as those of jumps between two steps, fall as they like: perhaps with this power only."""
 SMOOTH: Final = 0.5
 """What is as smooth as this, of 1, is as smooth as one can tell."""
 DECIDES: Final = 0.05
@@ -373,6 +378,8 @@ class _Run:
         self.work = Work(0, 0)
         self.judged: tuple[Judged, ...] = ()
         self.stability = ""
+        self.blamed = _options(variant)
+        """The options that it may be because of, if it does not come to its end."""
 
     @property
     def step(self) -> float:
@@ -392,6 +399,15 @@ class _Ranked(NamedTuple):
     error: float
     robust: float
     row: Tried
+
+
+class _Own(NamedTuple):
+    """The error of the run that others are compared with: if errors go on falling as they did, and if they
+    do not. The one tells which variants are alike, the other is what is said."""
+
+    least: float
+    most: float
+    worst: str
 
 
 class _Search:
@@ -442,7 +458,9 @@ class _Search:
         try:
             made = realised(self.known, variant)
         except InvalidSchedule as error:
-            return _Run(variant, None, "no valid order", str(error))
+            run = _Run(variant, None, "no valid order", str(error))
+            run.blamed = _options(variant, error.inputs) or run.blamed
+            return run
         except UpbeatError as error:
             return _Run(variant, None, "not possible", str(error))
         try:
@@ -576,7 +594,8 @@ class _Search:
     def explore(self) -> None:
         """Run what should be run."""
         if len(self.space) <= FEW:
-            self.all_of([one for one in self.space.variants() if not self.repeats(one)])
+            variants = sorted(self.space.variants(), key=lambda one: -float(one.chosen.get(STEP, 1.0)))
+            self.all_of([one for one in variants if not self.repeats(one)])
             return
         ladders = [list(ladder) for ladder in self.space.ladders(MOST)]
         if len(self.space) > sum(map(len, ladders)):
@@ -586,21 +605,21 @@ class _Search:
     def race(self, ladders: list[list[Variant]]) -> None:
         """Ways with a long step, choice by choice; some with a shorter one; the best with the shortest."""
         last = len(ladders[0]) - 1
-        rung = min(1, last) if last > SKIPPED else 0
+        rung = 1 if last > 2 else 0
         while True:
-            further = min(rung + SKIPPED, last)
-            guide = self.guide(ladders, further)
+            further = self.further(ladders[0], rung)
+            guide = self.guide(ladders, rung, further)
             if guide is not None and (kept := self.screened(ladders, rung, guide)):
                 break
             if not self.measured:  # units may want the very step that there is now
                 for present, one in enumerate(ladders[0]):
                     if one.chosen.get(STEP) == self.known.step and present != further:
-                        self.guide(ladders, present)
+                        self.guide(ladders, present, present)
             if rung >= last or self.stopped.is_set():
                 return
             rung += 1  # where nothing is sound, steps are too long
         while rung < last and not self.stopped.is_set():
-            further = min(rung + SKIPPED, last)
+            further = self.further(ladders[0], rung)
             runs = self.all_of([ladder[further] for ladder in kept])
             good = self.sound(runs)
             kept = [ladder for ladder, run in zip(kept, runs, strict=True) if run in good]
@@ -619,6 +638,13 @@ class _Search:
                 if not done or self.affordable(last_run, ladder, further):
                     self.all_of([ladder[last]])
             return
+
+    def further(self, ladder: list[Variant], rung: int) -> int:
+        """The next rung with a step that is clearly shorter; the last one, if there is none."""
+        long = float(ladder[rung].chosen.get(STEP, 1.0))
+        steps = [float(one.chosen.get(STEP, 1.0)) for one in ladder]
+        shorter = [k for k, step in enumerate(steps) if SHORTER * step <= long * (1.0 + 1e-9)]
+        return min(shorter, default=len(ladder) - 1)
 
     def screened(self, ladders: list[list[Variant]], rung: int, guide: _Run) -> list[list[Variant]]:
         """The ways that are nearest to the guide, which is among them; nothing, where all are far away.
@@ -644,7 +670,7 @@ class _Search:
 
         tried([own])
         lost = not seen or self.between(self.runs[self.key(own[rung])], guide) > LARGE
-        if lost and self.affordable(guide, own, min(rung + SKIPPED, len(own) - 1)):
+        if lost and self.affordable(guide, own, self.further(own, rung)):
             return []  # so long a step says nothing of what is better
         for start in ladders if not seen else ():
             tried([start])
@@ -672,7 +698,7 @@ class _Search:
             near = [one for one in seen.values() if order(one)[:2] == order(best)[:2]
                     and order(one)[2] <= NEAR * order(best)[2]]  # fmt: skip
         ranked = sorted(seen.values(), key=order)
-        if order(ranked[0])[2] > LARGE and self.affordable(guide, own, min(rung + SKIPPED, len(own) - 1)):
+        if order(ranked[0])[2] > LARGE and self.affordable(guide, own, self.further(own, rung)):
             return []
         first = [own] if own[0].way in seen else []
         return [*first, *(one for one in ranked if one is not own)][:KEPT]
@@ -725,19 +751,23 @@ class _Search:
                 run.state = "diverged"
         return found
 
-    def guide(self, ladders: list[list[Variant]], rung: int) -> _Run | None:
-        """A run with a shorter step that tells which of the others are near to the truth."""
+    def guide(self, ladders: list[list[Variant]], long: int, rung: int) -> _Run | None:
+        """A run with a shorter step that tells which of the others are near to the truth. Before it the same
+        way is run with `long` steps."""
         failed: Counter[tuple[str, str]] = Counter()
         rest = sorted(ladders, key=lambda ladder: (-self.order(ladder[0]), _inner_calls(ladder[0])))
         while rest:  # what failed before is most likely to fail again
             rest.sort(key=lambda ladder: sum(failed[option] for option in _options(ladder[0])))
             ladder = rest.pop(0)
-            run = self.all_of([ladder[rung]])[0]
+            for k in dict.fromkeys((0, long, rung)):
+                run = self.all_of([ladder[k]])[0]
+                if run.state == "no valid order":
+                    break  # whatever the step
             if run.trace is not None and math.isfinite(_size(run.trace)):
                 return run
             if self.stopped.is_set() or self.left <= 0:
                 return None
-            failed.update(_options(ladder[0]))
+            failed.update(run.blamed)
         return None
 
     def order(self, variant: Variant) -> float:
@@ -849,8 +879,13 @@ class _Search:
         try:
             with quietly():
                 self.explore()
+            return self.answer()
         except KeyboardInterrupt:
             self.interrupt()
+            return self.answer()
+
+    def answer(self) -> Configuration:
+        """The variants that were looked at, ranked."""
         self.progress("ranking")
         runs = [run for run in self.runs.values() if run.state != "not run" or run.why]
         good = self.sound(runs)
@@ -860,7 +895,8 @@ class _Search:
             self.undone.append("proofs of stability for all variants: they take too much of the time")
         left_out = [run for run in runs if run.state == "not run"]
         if left_out:
-            self.undone.append(f"{len(left_out)} variants for which no time was left")
+            plural = "s" if len(left_out) > 1 else ""
+            self.undone.append(f"{len(left_out)} variant{plural} for which no time was left")
         untold = {one.name: one.reason for one in best.hints if one.verdict == "undecided"} if best else {}
         for name, why in untold.items():
             self.notes.append(f"{name}: {why}")
@@ -881,16 +917,17 @@ class _Search:
     def rows(self, runs: Sequence[_Run], good: Sequence[_Run]) -> tuple[Tried, ...]:
         """All variants that were looked at, the best first."""
         reference = self.reference(good)
-        own, worst = (None, "") if reference is None else self.own_error(reference)
-        settled = own is not None and own <= LARGE
+        own = None if reference is None else self.own_error(reference)
+        settled = own is not None and own.least <= LARGE
         # What holds by more than in the run that is nearest to the truth is no better for it.
         most = self.robust(reference) if settled and reference is not None else math.inf
         ranked: list[_Ranked] = []
         for run in runs:
             error, where, distance = None, "", math.inf
             if reference is not None and run in good:
-                distance, where = (0.0, worst) if run is reference else self._apart(run, reference)
-                error = None if own is None else distance + own
+                distance, where = self._apart(run, reference)
+                if own is not None:
+                    error, where = distance + own.most, own.worst if run is reference else where
             one = Tried(
                 run.variant,
                 run.state,
@@ -906,7 +943,7 @@ class _Search:
                 run.trace,
             )
             # Where the reference has not settled itself, nothing but the distance to it can be compared.
-            told = error if settled and error is not None else distance
+            told = distance + own.least if settled and own is not None else distance
             robust = 0.0 if math.isnan(one.robustness) else min(one.robustness, most)
             ranked.append(_Ranked(max(told, self.tolerance), robust, one))
         return tuple(each.row for each in sorted(ranked, key=lambda each: self.rank(each, ranked)))
@@ -929,21 +966,24 @@ class _Search:
         shortest = min(run.step for run in good)
         return self.truest([run for run in good if run.step <= shortest * (1 + 1e-9)])
 
-    def own_error(self, reference: _Run) -> tuple[float | None, str]:
+    def own_error(self, reference: _Run) -> _Own | None:
         """The error of the reference, from what it has changed by since steps were longer; None where there
         was no such run."""
         longer = self.with_longer_steps(reference)
         if not longer:
-            return None, ""
-        near, order = longer[0], max(min(self.order(reference.variant), 4.0), 0.5)
+            return None
+        near = longer[0]
         size, worst = self._apart(near, reference)
-        if len(longer) > 1 and size > 0:  # errors fall as they did before, or as they should: no quicker
+        order = max(min(self.order(reference.variant), 4.0), SLOWEST)
+        surely = min(order, 1.0)  # as long as nothing shows that errors fall as they should
+        if len(longer) > 1 and size > 0:  # they fall as they did before, or as they should: no quicker
             before = self.between(longer[1], near)
             steps = longer[1].made_steps / near.made_steps
-            seen = math.log(before / size) / math.log(steps) if before > 0 else 0.5
-            order = max(min(order, seen), 0.5)
-        ratio = (reference.made_steps / near.made_steps) ** order
-        return size * ratio / (1.0 - ratio), worst
+            seen = math.log(before / size) / math.log(steps) if 0 < before < math.inf else SLOWEST
+            surely = SLOWEST if seen < USUAL * order else min(order, seen)
+            order = max(min(order, seen), SLOWEST)
+        left = [1.0 / ((near.made_steps / reference.made_steps) ** power - 1.0) for power in (order, surely)]
+        return _Own(size * left[0], size * left[1], worst)
 
     def reason(self, best: Tried | None, runs: Sequence[_Run]) -> str:
         if best is None or best.made is None:
@@ -970,9 +1010,13 @@ class _Search:
         said += f": {', '.join(parts)}."
         failed = [one.name for one in best.hints if one.verdict == "violated"]
         if failed:
+            do = "do" if len(failed) > 1 else "does"
             said += (
-                f" No variant that was tried satisfies all: {', '.join(failed)} does not hold in this one."
+                f" No variant that was tried satisfies all: {', '.join(failed)} {do} not hold in this one."
             )
+        for one in best.hints:
+            if one.verdict == "undecided":
+                said += f" {one.name} is {one.reason if one.reason.startswith('undecided') else one.verdict}."
         return said
 
     def why_nothing(self, runs: Sequence[_Run]) -> str:
@@ -997,9 +1041,14 @@ def _watched(made: Experiment, properties: Sequence[Any]) -> Experiment:
     return made.with_(scenario=scenario, record=record)
 
 
-def _options(variant: Variant) -> set[tuple[str, str]]:
-    """What it has chosen, but for the step."""
-    return {(name, str(value)) for name, value in variant.chosen.items() if name != STEP}
+def _options(variant: Variant, inputs: Collection[str] = ()) -> set[tuple[str, str]]:
+    """What it has chosen, but for the step; of that what adapts one of these inputs, if there are some."""
+
+    def adapts(option: Option) -> bool:
+        named = [getattr(one, "ports", (getattr(one, "port", ""),)) for one in option.adaptations]
+        return not inputs or any(port in inputs for ports in named for port in ports)
+
+    return {(name, str(option.value)) for name, option in variant.path if name != STEP and adapts(option)}
 
 
 def _inner_calls(variant: Variant) -> int:

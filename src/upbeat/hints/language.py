@@ -41,7 +41,7 @@ from upbeat.core.measure import MeasureError, conversion, in_si
 from upbeat.core.names import objection_to
 from upbeat.core.ports import Causality
 from upbeat.core.records import dataclass
-from upbeat.hints.patterns import Misread, Pattern, Scope, occasion, read_pattern, read_scope
+from upbeat.hints.patterns import MAX_TIMES, Misread, Pattern, Scope, occasion, read_pattern, read_scope
 from upbeat.properties.formula import (
     FUTURE,
     QUANTITY,
@@ -55,6 +55,7 @@ from upbeat.properties.formula import (
     Temporal,
     parse,
     parts_of,
+    read_formula,
     signals_of,
 )
 from upbeat.properties.robustness import Property
@@ -162,7 +163,10 @@ class Hint:
     ) -> None:
         check_type(name, str, "the name of a hint")
         texts = {name: statements} if isinstance(statements, str) else statements
-        check_type(texts, Mapping, "the statements of a hint")
+        check_type(statements, (str, Mapping), "the statements of a hint")
+        check_type(description, str, "the description of a hint")
+        check_type(scope, (str, Scope), "the scope of a hint")
+        check_type(pattern, (str, Pattern, type(None)), "the pattern of a hint")
         set_ = object.__setattr__
         try:
             if objection := objection_to(name):
@@ -229,6 +233,12 @@ def _fit(statements: Mapping[str, Statement], scope: Scope, pattern: Pattern) ->
                 f"'{about}' is so always, and has no times at which it holds",
                 f"Write scope Globally, and pattern Universality: always the case that {name} holds.",
             )
+    times = pattern.places.get("n", 0) if scope.statements or "when" in pattern.places else 0
+    if times > MAX_TIMES:
+        raise Misread(
+            f"{times} times are more than can be followed within a part of a run",
+            f"At most {MAX_TIMES}; Globally there is no limit.",
+        )
     if pattern.name == "SteadyState" and scope.ends:
         raise Misread(f"the long run goes with Globally and After, not with '{scope}'")
 
@@ -282,7 +292,7 @@ def read_statement(text: str) -> About:
     if found := _SMOOTH.fullmatch(body):
         return Smooth(found["of"].strip("`"))
     try:
-        node = _Words(text, {}).formula()
+        node = read_formula(_Words(text, {}))
     except ExpressionError as error:
         raise Misread(error.reason, "", start if error.column is None else error.column) from None
     return Condition(str(node), signals_of(node))
@@ -799,47 +809,103 @@ def _said(node: Formula, turned: bool, always: bool) -> Iterator[tuple[str, bool
         case Temporal("always" | "eventually" as op, (part,), window) if window == WHOLE:
             yield from _said(part, turned, always and (op == "always") is not turned)
         case Predicate(signal):
-            found = _limits(signal, turned)
-            if found is not None:
-                yield found[0], always, found[1]
+            yield from ((name, always, span) for name, span in _limits(signal, turned))
 
 
 _DENIED: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 _TURNED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE, Op.EQ: Op.EQ}
 
 
-def _limits(signal: Signal, turned: bool) -> tuple[str, _Range] | None:
-    """The signal of ``signal < number``, and where it is; None of anything else."""
-    expr, made = signal.expr, dict(signal.derived)
+def _limits(signal: Signal, turned: bool) -> Iterator[tuple[str, _Range]]:
+    """What a comparison says: signals, and where they are. Nothing, where it compares anything else."""
+    expr = signal.expr
     if not isinstance(expr, Apply) or expr.op not in _TURNED or (turned and expr.op is Op.EQ):
-        return None
-    one, other = expr.args
+        return
     op = _DENIED[expr.op] if turned else expr.op
+    sides = [_linear(side, signal) for side in expr.args]
+    if None in sides:
+        return
+    one, other = (side for side in sides if side is not None)
+    sum_ = one.plus(other, -1.0)
+    measured = any(made.kind == QUANTITY for _, made in signal.derived)
+    if measured and sum_.plain:
+        return  # a plain number is in the unit of measure of the port
+    at = -(sum_.plain or sum_.si)
+    low = at if op in (Op.GT, Op.GE, Op.EQ) else -math.inf
+    high = at if op in (Op.LT, Op.LE, Op.EQ) else math.inf
+    span = _Range(low, high, op in (Op.GE, Op.EQ), op in (Op.LE, Op.EQ))
+    yield from _within(sum_, span, signal, " (SI)" if measured else "")
 
-    def number(side: Expr) -> float | None:
-        if isinstance(side, Apply) and side.op is Op.NEG:
-            inner = number(side.args[0])
-            return None if inner is None else -inner
-        if isinstance(side, Name) and side.id in made:
-            quantity = made[side.id]
-            if quantity.kind != QUANTITY or not isinstance(quantity.of, Signal):
-                return None
-            scale = _to_si(quantity.unit)
-            assert isinstance(quantity.of.expr, Number)
-            return None if scale is None else quantity.of.expr.value * scale
-        return side.value if isinstance(side, Number) else None
 
-    if (limit := number(other)) is not None and number(one) is None:
-        name = str(Signal(one, signal.derived))
-    elif (limit := number(one)) is not None and number(other) is None:
-        name, op = str(Signal(other, signal.derived)), _TURNED[op]
-    else:
+class _Linear(NamedTuple):
+    """A sum of signals, times factors, and of numbers: plain ones, and those with a unit, in SI."""
+
+    terms: Mapping[str, float]
+    plain: float = 0.0
+    si: float = 0.0
+
+    def plus(self, other: _Linear, factor: float) -> _Linear:
+        """Another one is added, so many times."""
+        terms = dict(self.terms)
+        for name, value in other.terms.items():
+            terms[name] = terms.get(name, 0.0) + factor * value
+        return _Linear(terms, self.plain + factor * other.plain, self.si + factor * other.si)
+
+
+def _linear(expr: Expr, signal: Signal) -> _Linear | None:
+    """An expression as a sum; None where a unit of measure cannot be converted."""
+    match expr:
+        case Number(value):
+            return _Linear({}, value)
+        case Apply(Op.ADD | Op.SUB as op, (one, other)):
+            left, right = _linear(one, signal), _linear(other, signal)
+            return left and right and left.plus(right, -1.0 if op is Op.SUB else 1.0)
+        case Apply(Op.NEG, (one,)):
+            inner = _linear(one, signal)
+            return inner and _Linear({}).plus(inner, -1.0)
+        case Apply(Op.MUL, (Number(factor), one)) | Apply(Op.MUL, (one, Number(factor))):
+            inner = _linear(one, signal)
+            return inner and _Linear({}).plus(inner, factor)
+        case Name(name) if (made := dict(signal.derived).get(name)) is not None and made.kind == QUANTITY:
+            scale = _to_si(made.unit)
+            assert isinstance(made.of, Signal)
+            assert isinstance(made.of.expr, Number)
+            return None if scale is None else _Linear({}, si=made.of.expr.value * scale)
+    return _Linear({str(Signal(expr, signal.derived)): 1.0})
+
+
+def _within(of: _Linear, span: _Range, signal: Signal, unit: str) -> Iterator[tuple[str, _Range]]:
+    """What follows for signals, where the terms of a sum are within a range."""
+    names = sorted(name for name, factor in of.terms.items() if factor)
+    if not names:
+        return
+    factor = of.terms[names[0]]
+    if factor < 0:
+        span = _Range(-span.high, -span.low, span.high_too, span.low_too)
+    span = span._replace(low=span.low / abs(factor), high=span.high / abs(factor))
+    if len(names) > 1 and (of.plain or of.si):
+        return  # a number beside several signals may be in the unit of measure of any
+    name = names[0]
+    for other in names[1:]:
+        times = of.terms[other] / factor
+        name += f" {'-' if times < 0 else '+'} {'' if abs(times) == 1 else f'{abs(times):g}*'}{other}"
+    inner = _magnitude(signal.expr, name, signal)
+    if inner is not None:
+        span = span.both(_Range(0.0, math.inf, low_too=True))
+    yield name + unit, span
+    if inner is not None and not (unit and inner.plain):
+        off, high = inner.plain or inner.si, span.high
+        both = _Range(-high - off, high - off, span.high_too, span.high_too)
+        yield from _within(inner, both, signal, unit)
+
+
+def _magnitude(expr: Expr, name: str, signal: Signal) -> _Linear | None:
+    """What is in the absolute value of this name, somewhere in an expression."""
+    if not isinstance(expr, Apply):
         return None
-    if any(quantity.kind == QUANTITY for quantity in made.values()):
-        name += " (SI)"  # a plain number is in the unit of measure of the port
-    low = limit if op in (Op.GT, Op.GE, Op.EQ) else -math.inf
-    high = limit if op in (Op.LT, Op.LE, Op.EQ) else math.inf
-    return name, _Range(low, high, op in (Op.GE, Op.EQ), op in (Op.LE, Op.EQ))
+    if expr.op is Op.ABS and str(Signal(expr, signal.derived)) == name:
+        return _linear(expr.args[0], signal)
+    return next(filter(None, (_magnitude(part, name, signal) for part in expr.args)), None)
 
 
 def _to_si(unit: str) -> float | None:

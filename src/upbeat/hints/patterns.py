@@ -265,8 +265,9 @@ ALIASES: Final = {
     "PrecedenceChainN1": "PrecedenceChain",
     "ResponseChain1N": "ResponseChain",
 }
-MAX_TIMES: Final = 20
-"""So often may something hold within a scope, where that is bounded."""
+MAX_TIMES: Final = 15
+"""So often may something hold within a part of a run, where that is bounded: each time is a formula within
+that of the time before."""
 
 
 @dataclass(frozen=True)
@@ -333,8 +334,6 @@ def read_pattern(text: str, only: str = "") -> Pattern:
     places: dict[str, Any] = {key: value for key, value in found.groupdict().items() if value is not None}
     if "n" in places:
         places["n"] = int(places["n"])
-        if places["n"] > MAX_TIMES:
-            raise Misread(f"{places['n']} times are more than can be followed", f"At most {MAX_TIMES}.", at)
     if "seconds" in places:
         places["seconds"] = _seconds(places["seconds"], at)
     if "when" in places:

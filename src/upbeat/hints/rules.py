@@ -62,6 +62,9 @@ APART: Final = 20.0
 STIFF: Final = 0.5
 """A pair whose quickest motion is this part of a step, or less, is a stiff one."""
 
+PATIENCE: Final = 5.0
+"""So many seconds are spent on one unit's motions."""
+
 
 # ----------------------------------------------------------------------------------------------------
 # What is known.
@@ -216,7 +219,7 @@ class Known:
             part = Scenario({unit: self.scenario.units[unit] for unit in units}).with_parts(
                 connections=tuple(inner)
             )
-            values = np.linalg.eigvals(induced(part, step=step).matrix)
+            values = np.linalg.eigvals(induced(part, step=step, patience=PATIENCE).matrix)
         except UpbeatError:
             return None
         lasting = values[np.abs(values) > 1e-6]
@@ -315,10 +318,12 @@ def power_bonds_of_hints(known: Known, draft: Draft) -> None:
 
 def untouched_units(known: Known, draft: Draft) -> None:
     """Units that no hint is about step more often, at different orders of magnitude."""
+    if not (known.software or known.hinted_bonds):
+        return  # what else hints say of a unit tells nothing about others
     touched = {unit for unit, _ in known.facts} | {
         end[0] for b in known.hinted_bonds for end in (b.one, b.other)
     }
-    for unit in known.units if touched else ():
+    for unit in known.units:
         if unit in touched:
             continue
         draft.offer(
@@ -379,12 +384,18 @@ def halved_steps(known: Known, draft: Draft) -> None:
 
 
 def between_samples(known: Known, draft: Draft) -> None:
-    """Where samples of software say how long a step is, a shorter one, too: it shows how large errors are."""
-    if len(set(known.software.values())) > 1:
-        rate = max(known.software.values())
+    """Where samples of software say how long a step is, a shorter one, too: it shows how large errors are,
+    and the present one, if that is shorter still: other units may want it."""
+    rate, several = max(known.software.values(), default=0.0), len(set(known.software.values())) > 1
+    if several:
         draft.offer(
             STEP, Option(_rounded(0.1 / rate), 3.5, why="ten steps in a sample of the quickest software")
         )
+    steps = [float(option.value) for option in draft.choices.get(STEP, {}).values()]
+    if rate and 0 < known.step < min(steps) * (1.0 - 1e-9):
+        count = math.ceil(1.0 / (rate * known.step) - 1e-9)
+        why = f"the present step, {count:,} in a sample of {'the quickest ' if several else ''}software"
+        draft.offer(STEP, Option(_rounded(1.0 / (rate * count)), 3.2, why=why))
 
 
 def couplings(known: Known, draft: Draft) -> None:

@@ -79,6 +79,9 @@ class InvalidSchedule(MasterError):
 
     def __init__(self, cycle: Sequence[Edge]) -> None:
         self.cycle = tuple(cycle)
+        told = [one.then for one in self.cycle if one.then.call == "set"]
+        self.inputs = frozenset(one.what for one in told)
+        """The inputs in it."""
         edges = "; ".join(map(str, self.cycle))
         super().__init__(
             f"there is no valid order of operations, because each of these waits for the next: {edges}"

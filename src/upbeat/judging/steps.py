@@ -31,7 +31,6 @@ import numpy as np
 from upbeat.core.abilities import Ability, Model
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, UpbeatError
-from upbeat.core.replay import no_longer_than
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment, experiment
 from upbeat.engine.isolation import some_apart
@@ -516,9 +515,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            # What grows out of all numbers is what is asked.
-            with np.errstate(all="ignore"), no_longer_than(self.left):
-                found = stability_of(changed, step=size, scan=False)
+            with np.errstate(all="ignore"):  # what grows out of all numbers is what is asked
+                found = stability_of(changed, step=size, scan=False, patience=self.left)
         except UpbeatError as error:
             self.why = str(error)
             return unknown
@@ -533,6 +531,10 @@ class Proofs:
             decided and found.mode.radius - found.mode.uncertainty > 1.0,
         )
 
+    @property
+    def _left(self) -> float:
+        return PART * self._seconds - self._spent
+
     def quickest(self, change: Changed) -> float | None:
         """The largest angular frequency of all motions of the scenario; None if nobody knows."""
         if self._walled:
@@ -541,8 +543,8 @@ class Proofs:
         try:
             changed = change.of(self._made)
             size = nominal_step(changed.master.pace)
-            with np.errstate(all="ignore"), no_longer_than(self.left):
-                found = induced(changed, step=size)
+            with np.errstate(all="ignore"):
+                found = induced(changed, step=size, patience=max(self.left, 0.0))
         except UpbeatError:
             return None
         finally:

@@ -1174,8 +1174,8 @@ class _Judge:
         pace = self.plan.master.pace
         usual = None if equal_steps(pace) is not None else nominal_step(pace) or None
         try:
-            with np.errstate(all="ignore"), no_longer_than(self._patience):
-                found = stability_of(self.asked, scan=False, step=usual)
+            with np.errstate(all="ignore"):
+                found = stability_of(self.asked, scan=False, patience=self._patience, step=usual)
         except (UpbeatError, RunError, OverflowError) as error:
             return StabilityTrust("undecided", f"undecided, because {str(error).rstrip('.')}")
         model = found.model

@@ -353,12 +353,17 @@ class Reader(Parser):
             case Apply(op=Op.AND | Op.OR as op, args=args):
                 word: Literal["and", "or"] = "and" if op is Op.AND else "or"
                 found: list[Formula] = []
-                for part in args:
-                    one = self.truth(part, at)
-                    same = isinstance(one, Combined) and one.op == word
-                    found += one.parts if same and isinstance(one, Combined) else (one,)
+                todo = [*reversed(args)]
+                while todo:  # a long row of them is no deep nest
+                    match todo.pop():
+                        case Apply(op=same, args=inner) if same is op:
+                            todo += reversed(inner)
+                        case part:
+                            one = self.truth(part, at)
+                            alike = isinstance(one, Combined) and one.op == word
+                            found += one.parts if alike and isinstance(one, Combined) else (one,)
                 return Combined(word, tuple(found))
-            case Apply(op=Op.WHERE, args=(test, one, other)) if self._temporal(expr):
+            case Apply(op=Op.WHERE, args=(test, one, other)):
                 yes = Combined("and", (self.truth(test, at), self.truth(one, at)))
                 no = Combined("and", (negated(self.truth(test, at)), self.truth(other, at)))
                 return Combined("or", (yes, no))
@@ -382,7 +387,17 @@ def parse(text: str, enums: Mapping[str, tuple[str, ...]] | None = None) -> Form
     check_type(text, str, "a property")
     if len(text) > MAX_TEXT:
         raise ExpressionError(f"the property has {len(text)} characters; at most {MAX_TEXT} are allowed")
-    return Reader(text, enums or {}).formula()
+    return read_formula(Reader(text, enums or {}))
+
+
+def read_formula(reader: Reader) -> Formula:
+    """What a reader makes of its whole text."""
+    try:
+        found = reader.formula()
+        str(found)  # as messages show it
+    except RecursionError:
+        raise ExpressionError("too much stands within each other: say it in several properties") from None
+    return found
 
 
 # ----------------------------------------------------------------------------------------------------

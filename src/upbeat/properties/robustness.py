@@ -218,8 +218,9 @@ class _Judge:
         """What to ask of something that should hold always, where the last windows are not all there."""
         if not (isinstance(node, Temporal) and node.op == "always" and node.window == WHOLE and self.ended):
             return ""
-        until = float(self.time[-1] - self.time[0]) - horizon(node.parts[0])
-        return f". Up to there it is always[0, {until:.6g}](…)" if 0 < until < math.inf else ""
+        ahead = horizon(node.parts[0])
+        until = float(self.time[-1] - self.time[0]) - ahead
+        return f". Up to there it is always[0, {until:.6g}](…)" if ahead > 0 and until > 0 else ""
 
     # ------------------------------------------------------------------------------------- formulas
 
@@ -562,11 +563,14 @@ _KINDS = {"count": Kind.INTEGER}
 
 
 def _rate(time: Numbers, values: Numbers, seconds: float) -> Numbers:
-    """From the row before to each row; after a jump, and at the first row, to the row that follows."""
+    """From the row before to each row; after a jump, and at the first row, in the step that follows. Behind
+    a jump at the end there is none: it is that of the step before."""
     width = np.diff(time)
-    slope = np.where(width > 0, np.diff(values) / np.where(width > 0, width, 1.0), np.nan)
-    before, after = np.append(np.nan, slope), np.append(slope, np.nan)
-    return np.where(np.isnan(before), after, before)
+    steps = np.flatnonzero(width > 0)
+    if not len(steps):
+        return np.full(len(time), np.nan)
+    place = np.searchsorted(steps, np.arange(len(time)) - 1)
+    return np.asarray((np.diff(values)[steps] / width[steps])[np.minimum(place, len(steps) - 1)])
 
 
 def _integral(time: Numbers, values: Numbers, seconds: float) -> Numbers:

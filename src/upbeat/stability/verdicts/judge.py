@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import isfinite, log10
+from math import inf, isfinite, log10
 from typing import Any, Unpack
 
 from upbeat.core.display import Displayed
 from upbeat.core.errors import InvalidInput, RunError, StepError, check_type
+from upbeat.core.replay import no_longer_than
 from upbeat.core.time import checked_step
 from upbeat.engine.experiment import Experiment
 from upbeat.engine.settings import Settings
 from upbeat.scenario.scenario import Scenario
-from upbeat.stability.budget import Budget
+from upbeat.stability.budget import Budget, checked_seconds
 from upbeat.stability.linear.followed import USUAL, Induced, Verdict
 from upbeat.stability.linear.induced import At, Inducing, experiment_of, step_of
 from upbeat.stability.verdicts.pieces import settled
@@ -173,6 +174,7 @@ def stability_of(
     scan: bool | tuple[float, float] | None = None,
     points: int | None = None,
     seconds: float = SECONDS,
+    patience: float = inf,
     report: Report | None = None,
     **settings: Unpack[Settings],
 ) -> Stability:
@@ -189,18 +191,20 @@ def stability_of(
     of their own. `block` is the step block that is judged, where the coupling has several (`Variants`).
     `scan` says whether to find the stable ones among other steps as well (of small scenarios, unless told),
     or between which two; `points` how many are looked at. That may take so many `seconds` of the processor;
-    steps that it does not come to then are undecided. `report` is told how far it has come.
+    steps that it does not come to then are undecided. So is everything, if it takes longer than `patience`.
+    `report` is told how far it has come.
     """
     _check_scan(scan)
     check_type(block, str, "block")
     check_type(ideal, bool, "ideal")
+    _check_patience(patience)
     if points is not None and (isinstance(points, bool) or not isinstance(points, int)):
         raise InvalidInput(f"points must be a whole number, not {points!r:.60}")
     if report is not None and not callable(report):
         raise InvalidInput(f"report must be a function, not {report!r}")
     made = experiment_of(given, settings, step)
     size = step_of(made, step)
-    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
+    with no_longer_than(patience), Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         no_matrix = ""
         try:
             model = settled(inducing, size, at)
@@ -216,6 +220,11 @@ def stability_of(
             looking = _Looking(inducing, at, seconds, report)
             steps = _steps(looking, size, scan or True, points, span, model.linear)
         return Stability(found.judged.verdict, model, found, steps, unlooked, no_matrix)
+
+
+def _check_patience(patience: object) -> None:
+    if not (isinstance(patience, float) and patience == inf):
+        checked_seconds(patience)
 
 
 def _check_scan(scan: object) -> None:
@@ -244,11 +253,13 @@ def induced(
     at: At = "start",
     ideal: bool = False,
     block: str = USUAL,
+    patience: float = inf,
     **settings: Unpack[Settings],
 ) -> Induced:
     """The matrix that one communication step applies to the extended state; arguments: see `stability_of`."""
+    _check_patience(patience)
     made = experiment_of(given, settings, step)
-    with Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
+    with no_longer_than(patience), Inducing(made, ideal=ideal, blocks=(block,)) as inducing:
         return inducing.model(step_of(made, step), at)
 
 
