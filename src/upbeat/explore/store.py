@@ -418,6 +418,18 @@ def open_dataset(path: Path) -> Any:
 # ----------------------------------------------------------------------------------------------------
 
 
+def table_file(path: str | Path) -> Path:
+    """A place for a row for each run; complains before there is anything to lose."""
+    path = as_path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise InvalidInput(f"results of a study are saved as .csv or .parquet, not '{path.name}'")
+    if not path.absolute().parent.is_dir():
+        raise FileProblem(f"cannot write '{path}': the folder {path.absolute().parent} does not exist")
+    if path.is_dir():
+        raise FileProblem(f"cannot write '{path}': it is a folder")
+    return path
+
+
 class Results:
     """What a study has found: a row for each run, with its parameters, outputs and how it ended.
 
@@ -510,7 +522,7 @@ class Results:
 
     def save(self, path: str | Path) -> None:
         """Write a row for each run to a ``.csv`` or ``.parquet`` file."""
-        path = as_path(path)
+        path = table_file(path)
         names = self._scalars()
         if path.suffix == ".csv":
             import csv
@@ -525,7 +537,7 @@ class Results:
                             writer.writerow([next(number), *values])
             except OSError as error:
                 raise cannot_write(path, error) from None
-        elif path.suffix == ".parquet":
+        else:
             arrow = need("pyarrow", "parquet", "a Parquet file")
             parquet = need("pyarrow.parquet", "parquet", "a Parquet file")
             run, file = 0, None
@@ -541,8 +553,6 @@ class Results:
             finally:
                 if file is not None:
                     file.close()
-        else:
-            raise InvalidInput(f"results of a study are saved as .csv or .parquet, not '{path.name}'")
 
     def chunks(self, names: Sequence[str], rows: int = 1 << 16) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """A few runs at a time, for results that are larger than memory."""

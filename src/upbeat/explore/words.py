@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -20,7 +22,7 @@ def summary(results: Results) -> dict[str, Any]:
     found: dict[str, Any] = {
         "runs": len(results),
         "failed": int(failed.sum()),
-        "reasons": dict(results.reasons.most_common(10)),
+        "reasons": _few(results.reasons),
         "parameters": list(results.parameters),
         "out": str(results.path) if results.path is not None else None,
         "outputs": {},
@@ -38,6 +40,24 @@ def summary(results: Results) -> dict[str, Any]:
             }
         else:
             found["outputs"][name] = None
+    return found
+
+
+_REASONS = 10
+"""So many reasons are shown."""
+_NUMBER = re.compile(r"(?<![\w'′])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+
+
+def _few(reasons: Counter[str]) -> dict[str, int]:
+    """Why runs failed, most often first. Very many reasons differ in numbers only, such as times."""
+    if len(reasons) > _REASONS:
+        alike: Counter[str] = Counter()
+        for reason, count in reasons.items():
+            alike[_NUMBER.sub("…", reason)] += count
+        reasons = alike
+    found = dict(reasons.most_common(_REASONS))
+    if others := reasons.total() - sum(found.values()):
+        found[f"{len(reasons) - _REASONS} other reasons, which the results have"] = others
     return found
 
 
@@ -170,6 +190,7 @@ def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
         "estimates": {name: _numbers(one) for name, one in found.estimates.items()},
         "rms": found.rms,
         "converged": found.converged,
+        "gradients": found.gradients,
         "notes": list(found.notes),
     }
     rows: list[tuple[str, ...]] = [("parameter", "value", "95 % from", "to")]
@@ -177,7 +198,8 @@ def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
         (name, *(f"{v:.6g}" for v in (one.value, one.low, one.high))) for name, one in found.estimates.items()
     ]
     rms = f"{found.rms:.3g} of sigma" if found.known else f"{100.0 * found.rms:.3g} % of the range of signals"
-    lines = [f"calibrated with {found.evaluations} runs; residuals {rms}"]
+    made = "gradients through equations" if found.gradients == "equations" else "gradients by differences"
+    lines = [f"calibrated with {found.evaluations} runs, {made}; residuals {rms}"]
     return data, "\n".join([*lines, *table(rows), *(f"note: {note}" for note in found.notes)])
 
 

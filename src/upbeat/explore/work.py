@@ -29,7 +29,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.native.ensemble import Floats, Ints, Runs, Told, numbers_of
 from upbeat.engine.run import known_error
 from upbeat.explore.outputs import Formula, OfTrace, Question
-from upbeat.explore.sampling import Column
+from upbeat.explore.sampling import SETTINGS, Column
 from upbeat.master.settings import master_from, settings_of
 from upbeat.trace.trace import Trace
 
@@ -134,7 +134,7 @@ class Work:
 
     def _why_written(self, key: str) -> str | None:
         values = self.samples[key]
-        if key.startswith(_SETTINGS):
+        if key.startswith(SETTINGS):
             return "it is a setting of the master or of the run"
         if len(values) < 2:
             return ""
@@ -155,7 +155,13 @@ class Work:
     def check(self) -> None:
         """`InvalidInput` for names that mean nothing, and outputs that cannot be asked of these runs."""
         problems = Problems()
+        whose: dict[str, str] = {}
         for key, values in self.samples.items():
+            for name in names_in(key):
+                if (other := whose.setdefault(name, key)) != key:
+                    problems.add(
+                        ("study", "vary", key), f"'{name}' varies twice: '{other}' sets it, too", "Keep one."
+                    )
             for value in values:
                 try:
                     with_settings(self.experiment, {key: value})
@@ -437,8 +443,6 @@ def _quiet(time: float) -> None:
 # ----------------------------------------------------------------------------------------------------
 # What varies, and what it is in a plan.
 
-_SETTINGS = ("master.", "run.")
-
 
 def names_in(key: str) -> tuple[str, ...]:
     """The values that are the same number: ``"car.k, wheel.k"`` are two."""
@@ -457,14 +461,11 @@ def with_settings(experiment: Experiment, values: Values) -> Experiment:
     """The experiment with other settings (``master.step``) and values (``car.m``)."""
     problems = Problems()
     for key, value in values.items():
-        if key.startswith(_SETTINGS):
+        if key.startswith(SETTINGS):
             experiment = _with_setting(experiment, key, value, problems)
     problems.raise_if_any("the study")
     own = {
-        name: value
-        for key, value in values.items()
-        if not key.startswith(_SETTINGS)
-        for name in names_in(key)
+        name: value for key, value in values.items() if not key.startswith(SETTINGS) for name in names_in(key)
     }
     return experiment.with_(scenario=experiment.scenario.with_values(own)) if own else experiment
 
