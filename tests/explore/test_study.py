@@ -137,7 +137,7 @@ def test_tables_with_holes(file: Path, tmp_path: Path, text: str, said: str) -> 
 
 
 def test_a_distribution_without_its_numbers(file: Path) -> None:
-    with pytest.raises(up.InvalidInput, match="'car.k': this distribution has no values"):
+    with pytest.raises(up.InvalidInput, match=r"'car\.k': this distribution has no values"):
         up.Study(up.load(file), {"car.k": stats.gamma})
 
 

@@ -1,8 +1,8 @@
 """Calibration: the parameters that come closest to what was measured, and how well they are known.
 
-Nonlinear least squares (scipy) on residuals at the measured times. Derivatives go through the equations of units
-where there are some; all runs of one are a chunk in the core. Otherwise they are differences, with steps chosen
-by the noise that the runs themselves have.
+Nonlinear least squares (scipy) on residuals at the measured times. Derivatives go through the equations of
+units where there are some. Otherwise they are differences, with steps chosen by the noise that the runs
+themselves have; all runs of one are a chunk in the core.
 """
 
 from __future__ import annotations
@@ -225,7 +225,8 @@ def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[M
                     raise InvalidInput(f"sigma is given for '{signal}', which is not compared. {hint}")
             if missing := [signal for signal in chosen if signal not in sigma]:
                 raise InvalidInput(
-                    f"sigma of '{missing[0]}' is missing: say how large the noise of every signal is, or of none"
+                    f"sigma of '{missing[0]}' is missing: say how large the noise of every signal is, or "
+                    "of none"
                 )
         widths = {}
         for signal, column in chosen.items():
@@ -507,8 +508,8 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
     else:
         variance, quantile = inf, 1.0
         notes.append(
-            "no more was measured than there are parameters: these fit any noise, too, and how well they are known "
-            "cannot be told. Measure more, or say how large the noise is (sigma)"
+            "no more was measured than there are parameters: these fit any noise, too, and how well they "
+            "are known cannot be told. Measure more, or say how large the noise is (sigma)"
         )
     scaled = derivative * (high - low)
     lost = np.zeros((max(0, len(best) - len(scaled)), len(best)))  # of parameters, fewer data show less

@@ -130,8 +130,8 @@ class _Grown:
         for k in directions:
             for state in made.states:
                 port = _tangent(state.port, self.states[state.port.name][k])
-                begins = (1.0 if state.port.name in self.seeds[k] else 0.0,) * state.port.cells
-                port = replace(port, start=begins if port.size is not None else begins[0])
+                begins = 1.0 if state.port.name in self.seeds[k] else 0.0
+                port = replace(port, start=(begins,) * port.cells)
                 states.append(State(port, self._defined(port, state.derivative.cells, rates[k])))
             for output in made.outputs:
                 if output.port.name in self.outputs:

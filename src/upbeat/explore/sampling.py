@@ -133,7 +133,8 @@ def _frozen(key: str, given: Any) -> Any:
         known = False
     if not known:
         raise InvalidInput(
-            f"'{key}': this distribution has no values: it needs numbers, as in scipy.stats.gamma(2.0, scale=0.1)"
+            f"'{key}': this distribution has no values: it needs numbers, as in "
+            "scipy.stats.gamma(2.0, scale=0.1)"
         )
     return given
 
