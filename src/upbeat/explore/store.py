@@ -112,7 +112,7 @@ class Layout(NamedTuple):
         if unit:
             found["units"] = unit
         if name == "status":
-            found["meaning"] = "0 done, 1 failed, 2 ended by a unit, 255 not yet run"
+            found["meaning"] = "0 done, 1 failed, 2 ended by a unit, 3 doubtful (see reason), 255 not yet run"
         if name == "event_number":
             found["names"] = list(self.event_names)
         return found
@@ -491,10 +491,23 @@ class Results:
         return found
 
     @property
+    def doubtful(self) -> npt.NDArray[np.bool_]:
+        """Which runs came to their end, but noticed what makes their results doubtful."""
+        found: npt.NDArray[np.bool_] = self["status"] == Status.DOUBTFUL
+        return found
+
+    @property
     def reasons(self) -> Counter[str]:
         """Why runs failed, and how many for each reason."""
-        failed = self.failed
-        return Counter(str(reason) for reason in self["reason"][failed]) if failed.any() else Counter()
+        return self._reasons(self.failed)
+
+    @property
+    def warnings(self) -> Counter[str]:
+        """What makes runs doubtful that came to their end, and how many."""
+        return self._reasons(self.doubtful)
+
+    def _reasons(self, chosen: npt.NDArray[np.bool_]) -> Counter[str]:
+        return Counter(str(reason) for reason in self["reason"][chosen]) if chosen.any() else Counter()
 
     def uncertainty(self, probabilities: Sequence[float] = (0.05, 0.5, 0.95)) -> dict[str, Spread]:
         """How the outputs are spread, and how well that is known: see

@@ -23,6 +23,8 @@ def summary(results: Results) -> dict[str, Any]:
         "runs": len(results),
         "failed": int(failed.sum()),
         "reasons": _few(results.reasons),
+        "doubtful": int(results.doubtful.sum()),
+        "warnings": _few(_alike(results.warnings)),
         "parameters": list(results.parameters),
         "out": str(results.path) if results.path is not None else None,
         "outputs": {},
@@ -51,13 +53,18 @@ _NUMBER = re.compile(r"(?<![\w'′])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
 def _few(reasons: Counter[str]) -> dict[str, int]:
     """Why runs failed, most often first. Very many reasons differ in numbers only, such as times."""
     if len(reasons) > _REASONS:
-        alike: Counter[str] = Counter()
-        for reason, count in reasons.items():
-            alike[_NUMBER.sub("…", reason)] += count
-        reasons = alike
+        reasons = _alike(reasons)
     found = dict(reasons.most_common(_REASONS))
     if others := reasons.total() - sum(found.values()):
         found[f"{len(reasons) - _REASONS} other reasons, which the results have"] = others
+    return found
+
+
+def _alike(reasons: Counter[str]) -> Counter[str]:
+    """Those that differ in numbers only are one."""
+    found: Counter[str] = Counter()
+    for reason, count in reasons.items():
+        found[_NUMBER.sub("…", reason)] += count
     return found
 
 
@@ -79,6 +86,8 @@ def described(results: Results) -> str:
     for name, count in some.items():
         if count < found["runs"] - found["failed"]:
             lines.append(f"note: {name} has a value in {count:,} runs only")
+    for warning, count in found["warnings"].items():
+        lines.append(f"note: {count:,} runs are doubtful: {warning}")
     if found["out"]:
         lines.append(f"results in {found['out']}")
     return "\n".join(lines)

@@ -10,10 +10,12 @@ planned once.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -46,6 +48,8 @@ class Status:
     FAILED = 1
     ENDED = 2
     """By a unit, which may do that."""
+    DOUBTFUL = 3
+    """It came to its end, but noticed what makes its results doubtful."""
     MISSING = 255
     """Not yet, in a store that is not complete."""
 
@@ -56,7 +60,7 @@ class Answers(NamedTuple):
     outputs: Floats
     status: npt.NDArray[np.uint8]
     reasons: list[str]
-    """Why a run failed; empty where it did not."""
+    """Why a run failed or is doubtful; empty where neither."""
     totals: Floats
     """Steps, steps that were sent back, events, the time reached."""
     samples: Floats
@@ -263,6 +267,7 @@ class Group:
         self.work = work
         self.experiment = work.base if not chosen else _settled(with_settings(work.experiment, chosen))
         self.question = work.question(self.experiment)
+        self._watched = replace(self.question, doubts=True)
         self._loose = [key for key in work.keys if key not in chosen]
         self._mine = threading.local()  # a machine is for one thread
         self._all: list[Runs] = []
@@ -324,7 +329,7 @@ class Group:
             self.experiment.lowered,
             plan.scenario.units,
             self.experiment.span,
-            self.question.asked,
+            self._watched.asked,
             len(self.work.keys),
             self.places,
         )
@@ -371,7 +376,9 @@ class Group:
     def _in_core(self, columns: Mapping[str, Column], count: int) -> Answers:
         table = self.table(columns, count)
         told = self._runs.run(table)
-        return self.answers(told, table, told.failures)
+        found = self.answers(told, table, told.failures)
+        _doubt(found, self._watched.doubtful(told))
+        return found
 
     def answers(self, told: Told, table: Floats, failures: Mapping[int, RunError]) -> Answers:
         """What is asked of these runs, from what was told of them."""
@@ -399,19 +406,23 @@ class Group:
         told = Told.empty(count, self.question.asked)
         failures: dict[int, RunError] = {}
         wrong: dict[int, str] = {}
+        doubtful: dict[int, str] = {}
         extra = np.full((count, len(self.work.functions)), np.nan)
         record = None if self.work.functions else self.question.columns
         for row in range(count):
             trace: Trace | None
             try:
                 single = self.single({key: column[row] for key, column in columns.items()})
-                trace = single.with_(record=record).run(report=_quiet)
+                with _silent():
+                    trace = single.with_(record=record).run(report=_quiet)
             except RunError as error:
                 failures[row], trace = error, error.trace
             except InvalidInput as error:
                 wrong[row], trace = " ".join(str(error).split()), None
             if trace is None or not len(trace):
                 continue
+            if warnings := trace.info.get("warnings"):
+                doubtful[row] = "; ".join(warnings)
             one = self.question.told_by(trace, table[row])
             for name in Told._fields[:-1]:
                 getattr(told, name)[row] = getattr(one, name)[0]
@@ -426,6 +437,7 @@ class Group:
         found.outputs[:, len(self.work.formulas) :] = extra
         for row, reason in wrong.items():
             found.status[row], found.reasons[row] = Status.FAILED, reason
+        _doubt(found, doubtful)
         return found
 
     def close(self) -> None:
@@ -434,6 +446,38 @@ class Group:
         self._mine = threading.local()
         for one in runs:
             one.close()
+
+
+def _doubt(answers: Answers, doubtful: Mapping[int, str]) -> None:
+    """Say of runs that came to their end what makes their results doubtful."""
+    for row, reason in doubtful.items():
+        if answers.status[row] == Status.DONE:
+            answers.status[row], answers.reasons[row] = Status.DOUBTFUL, reason
+
+
+class _Silent(logging.Filter):
+    """Keeps a thread from logging what single runs warn of: the study counts it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in self.threads
+
+
+_SILENT = _Silent()
+logging.getLogger("upbeat.run").addFilter(_SILENT)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    here = threading.get_ident()
+    _SILENT.threads.add(here)
+    try:
+        yield
+    finally:
+        _SILENT.threads.discard(here)
 
 
 def _quiet(time: float) -> None:
