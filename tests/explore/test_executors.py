@@ -205,29 +205,42 @@ def test_a_worker_that_is_killed_loses_nothing_and_does_nothing_twice(cluster: A
     assert results["end"].tolist() == study(samples=24).run("here")["end"].tolist()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_that_has_lost_all_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(executors.Cluster, "patience", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty,
+        empty.get_client() as client,
+        pytest.raises(up.UpbeatError, match=r"the cluster has had no workers for 0\.5 s: start some"),
+    ):
+        study().run(client)
+
+
 def test_a_cluster_that_is_not_there() -> None:
     with pytest.raises(up.InvalidInput, match=r"no scheduler of Dask answers at 'tcp://127\.0\.0\.1:1'"):
         study().run("tcp://127.0.0.1:1")
 
 
+@pytest.mark.slow  # processes that die and are started again, four times
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_that_kills_every_worker_it_meets_is_a_row_on_a_cluster() -> None:
     distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
-    # One worker, which is restarted: what was scattered to workers would be lost with it.
-    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.deploy.lost-worker-timeout": "300s"}
+    # Workers that die are started again, but Dask loses those that die as soon as they are there.
+    settings = {"distributed.scheduler.allowed-failures": 0}
     with (
         dask.config.set(settings),
         distributed.LocalCluster(
-            n_workers=1,
+            n_workers=3,
             threads_per_worker=1,
             processes=True,
             dashboard_address=None,
             worker_dashboard_address=None,
-        ) as one,
+        ) as made,
     ):
         found = study(vary={"a.x": [1.0, 2.0, 3.0, 4.0]}, outputs={"end": kills}, samples=None)
-        results = found.run(one.scheduler_address)
+        results = found.run(made.scheduler_address)
     assert results["reason"].tolist() == [
         "",
         "",

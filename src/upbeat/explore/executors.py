@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import hashlib
 import io
-import logging
 import os
 import pickle
 import threading
@@ -21,6 +20,7 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,8 +33,6 @@ from upbeat.explore.sampling import Column
 from upbeat.explore.work import Answers, Status, Work
 from upbeat.trace.extras import need
 from upbeat.units.fmi.known import folder as cache_folder
-
-_log = logging.getLogger("upbeat.run")
 
 # ----------------------------------------------------------------------------------------------------
 # Work on its way to other processes and machines. Files that it names travel by what is in them.
@@ -320,6 +318,8 @@ class Cluster:
     have the same results wherever they run, and each is taken once."""
 
     least = 1.0
+    patience = 60.0
+    """Seconds without any worker after which a study is given up."""
 
     def __init__(self, client: Any, *, own: bool = False) -> None:
         self._client = client
@@ -341,7 +341,7 @@ class Cluster:
                 break
             future, job = running.pop(self._first(ended).key)
             told = self._answers_of(future)
-            self.workers = max(1, sum(self._client.nthreads().values()))
+            self.workers = max(1, self._threads())
             if told is _Died.ON_THE_WAY:
                 future = self._submit(work, job, ended)
                 running[future.key] = future, job
@@ -375,13 +375,28 @@ class Cluster:
         return told if isinstance(told, Answers) else _in_parts(work, job, partial(self._one_by_one, work))
 
     def _first(self, ended: SimpleQueue[Any]) -> Any:
-        """The next one that has come to its end. Workers may come and go meanwhile."""
+        """The next one that has come to its end. Dask itself would wait for ever where no worker is left."""
+        seen = monotonic()
         while True:
             try:
-                return ended.get(timeout=_PATIENCE)
+                return ended.get(timeout=min(1.0, self.patience))
             except Empty:
-                if not self._client.nthreads():
-                    _log.warning("the cluster has no workers any more: the study waits for new ones")
+                now = monotonic()
+                if self._threads():
+                    seen = now
+                elif now - seen > self.patience:
+                    raise UpbeatError(
+                        f"the cluster has had no workers for {self.patience:g} s: start some "
+                        f"('dask worker {self._client.scheduler.address}'), and run the study again; with out "
+                        "it goes on with what is there"
+                    ) from None
+
+    def _threads(self) -> int:
+        """How many there are; none if the scheduler does not answer."""
+        try:
+            return sum(self._client.nthreads().values())
+        except OSError:
+            return 0
 
     def _answers_of(self, future: Any) -> Answers | _Died:
         """What a worker has answered, or how workers have died, one after the other."""
@@ -399,8 +414,8 @@ class Cluster:
                 self._lost += 1
             if self._lost > _LOST:
                 raise UpbeatError(
-                    "the workers of the cluster die before they begin with the study: see what they say. "
-                    "Run it again when they live; with out it goes on with what is there"
+                    "the workers of the cluster die before they begin with the study: see what they "
+                    "say. Run it again when they live; with out it goes on with what is there"
                 ) from None
             return _Died.ON_THE_WAY
         except CancelledError as error:
@@ -417,8 +432,6 @@ class Cluster:
             self._client.close()
 
 
-_PATIENCE = 30.0
-"""Seconds without an answer, after which one looks whether there are workers."""
 _LOST = 20
 """So often work may be lost on its way to workers."""
 
