@@ -228,7 +228,7 @@ def test_a_run_that_kills_every_worker_it_meets_is_a_row_on_a_cluster() -> None:
     distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
     # Workers that die are started again, but Dask loses those that die as soon as they are there.
-    settings = {"distributed.scheduler.allowed-failures": 0}
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.deploy.lost-worker-timeout": "300s"}
     with (
         dask.config.set(settings),
         distributed.LocalCluster(

@@ -387,8 +387,8 @@ class Cluster:
                 elif now - seen > self.patience:
                     raise UpbeatError(
                         f"the cluster has had no workers for {self.patience:g} s: start some "
-                        f"('dask worker {self._client.scheduler.address}'), and run the study again; with out "
-                        "it goes on with what is there"
+                        f"('dask worker {self._client.scheduler.address}'), and run the study again; with "
+                        "out it goes on with what is there"
                     ) from None
 
     def _threads(self) -> int:

@@ -1,5 +1,4 @@
-"""Gradients through the equations of units: an experiment that also computes how its signals change with
-parameters.
+"""Gradients through the equations of units: how the signals of an experiment change with parameters.
 
 Each state, input and output gets a *tangent* for each parameter: its derivative by that. Tangents go through
 the same solvers, connections and master as the signals themselves, so that they are the derivatives of what
