@@ -14,8 +14,10 @@ from scipy import stats
 import upbeat as up
 from upbeat.cli.main import main
 from upbeat.explore.calibrate import calibrate
+from upbeat.explore.gradients import with_tangents
 from upbeat.explore.optimise import not_dominated
 from upbeat.explore.words import of_calibration, of_robustness
+from upbeat.explore.work import Work
 
 
 def of_function(text: str, names: str, given: Any, outputs: Any = None, **more: Any) -> up.Study:
@@ -106,6 +108,15 @@ def test_an_optimum_with_a_constraint() -> None:
         study.optimise(minimise=["z"])
     with pytest.raises(up.InvalidInput, match="is no constraint"):
         study.optimise(minimise=["y"], subject=["y < 3 maybe"])
+
+
+def test_conditions_with_several_comparisons_are_several_constraints() -> None:
+    """Each of them is kept to: the least of (a - 3)² + b is at an end of what they allow."""
+    study = of_function("(a - 3)**2 + b", "ab", {"from": 0.0, "to": 5.0})
+    for text, a, b in (("0.5 <= f.a <= 1", 1.0, 0.0), ("f.a <= 2 and f.b >= 0.5", 2.0, 0.5)):
+        found = study.optimise(minimise=["y"], subject=[text], evaluations=600)
+        assert found.feasible
+        assert found.best == pytest.approx({"f.a": a, "f.b": b}, abs=2e-3)
 
 
 def test_a_front_of_two_goals() -> None:
@@ -231,6 +242,89 @@ def test_calibrations_that_cannot_be(change: dict[str, Any], said: str) -> None:
         calibrate(MADE, measured(), **given)
 
 
+def tangents_of(made: up.Experiment, keys: list[str], signals: list[str], at: list[float]) -> Any:
+    """Derivatives of signals by numbers, at 21 times: through equations, or None."""
+    found = with_tangents(made, keys)
+    names = None if found is None else found.of(signals)
+    if found is None or names is None:
+        return None
+    grid = tuple(np.linspace(made.span.start, made.span.stop, 21).tolist())
+    work = Work(
+        found.experiment, {key: (v, v + 0.1) for key, v in zip(keys, at, strict=True)}, {}, {}, names, grid
+    )
+    told = work.run({key: np.array([v]) for key, v in zip(keys, at, strict=True)})
+    return told.samples[0].reshape(21, len(signals), len(keys))
+
+
+def test_gradients_through_equations_of_a_decay() -> None:
+    """x = x0·exp(-k·t), of which RK4 with this step is 1e-7 off."""
+    k, x0, t = 1.3, 1.7, np.linspace(0.0, 2.0, 21)
+    found = tangents_of(MADE, ["a.k", "a.x"], ["a.x"], [k, x0])[:, 0]
+    assert found[:, 0] == pytest.approx(-t * x0 * np.exp(-k * t), abs=1e-6)
+    assert found[:, 1] == pytest.approx(np.exp(-k * t), abs=1e-6)
+
+
+BODY = up.Ode(
+    {"x": "v", "v": "(F - k*x**3)/m"}, inputs=["F"], parameters={"m": 1.0, "k": 2.0}, start={"x": 1.0}
+)
+PAIR = up.Scenario(
+    {
+        "a": BODY,
+        "b": BODY,
+        "d": up.Function(inputs=["v", "w"], outputs={"F": "d*(v - w)"}, parameters={"d": 0.5}),
+    },
+    {"a.F": "-d.F", "b.F": "d.F + 0.1*a.x*b.x", "d.v": "a.v", "d.w": "b.v"},
+)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"coupling": up.GaussSeidel()}, {"coupling": up.Jacobi(), "inputs": "linear"}]
+)
+def test_gradients_of_a_co_simulation_are_those_of_its_steps(settings: dict[str, Any]) -> None:
+    """Beside central differences of the very runs: the errors of large steps are in them, too."""
+    made = up.experiment(PAIR, step=0.1, until=2.0, **settings)
+    keys, at, signals = ["a.k, b.k", "a.m", "d.d", "b.x"], [2.0, 1.0, 0.5, 0.8], ["a.x", "b.v"]
+    found = tangents_of(made, keys, signals, at)
+    for k in range(len(keys)):
+        ends = []
+        for sign in (-1.0, 1.0):
+            moved = [value + sign * 1e-5 * (place == k) for place, value in enumerate(at)]
+            values = {name: v for key, v in zip(keys, moved, strict=True) for name in key.split(", ")}
+            trace = made.with_values(values).run()
+            ends.append(np.stack([trace.at(np.linspace(0.0, 2.0, 21), name) for name in signals], axis=1))
+        assert found[:, :, k] == pytest.approx((ends[1] - ends[0]) / 2e-5, abs=1e-7)
+
+
+def test_where_gradients_come_from() -> None:
+    """Equations without events and tables; all else by differences, to the same values."""
+    for name, more, bounds in (
+        ("equations", {}, {}),
+        ("differences", {"events": {"deep": {"when": "x <= 0.5", "then": {"x": "x"}}}}, {}),
+        ("differences", {"solver": {"kind": "rk4", "step": "0.05/k"}}, {}),
+        ("differences", {}, {"a.k": (0.5, 3.0), "master.step": (0.04, 0.06)}),
+    ):
+        unit = up.Ode({"x": "-k*x"}, start={"x": 1.0}, parameters={"k": 1.0}, **more)
+        made = up.experiment(up.Scenario({"a": unit}), step=0.05, until=2.0)
+        found = calibrate(made, measured(), bounds or {"a.k": (0.5, 3.0)}, {"a.x": "level"})
+        assert found.gradients == name
+        assert found.values["a.k"] == pytest.approx(1.3, abs=0.02)
+
+
+def test_no_more_data_than_parameters_tell_nothing_of_noise() -> None:
+    """x = x0·exp(-k·t): of one value only a combination shows, of two both do, without any noise to see; with
+    a noise that is known, k from x(1) has the error sigma/x(1)."""
+    one, two = (up.Trace.from_arrays(t, {"level": np.exp(-1.3 * np.array(t))}) for t in ([1.0], [1.0, 2.0]))
+    both = {"a.k": (0.5, 3.0), "a.x": (0.5, 2.0)}
+    found = calibrate(MADE, one, both, {"a.x": "level"}, sigma=0.01)
+    assert {each.high for each in found.estimates.values()} == {np.inf}
+    assert "a.k and a.x cannot be told apart by these data" in found.notes[0]
+    blind = calibrate(MADE, two, both, {"a.x": "level"})
+    assert {each.error for each in blind.estimates.values()} == {np.inf}
+    assert "cannot be told" in blind.notes[0]
+    seen = calibrate(MADE, one, {"a.k": (0.5, 3.0)}, {"a.x": "level"}, sigma=0.01)
+    assert seen.estimates["a.k"].error == pytest.approx(0.01 / np.exp(-1.3), rel=1e-3)
+
+
 def test_what_was_not_measured_tells_nothing() -> None:
     """Columns with gaps have the intervals of the values that are there."""
     full = measured()
@@ -276,9 +370,17 @@ def test_searches_run_where_they_are_told_to() -> None:
         (lambda s: s.sensitivity("morris", 1.5), "samples must be a whole number"),
         (lambda s: s.optimise(minimise="end"), r'minimise is a list of texts, such as \["end"\]'),
         (lambda s: s.optimise(minimise=["end"], subject=["end <= = 1"]), "is no constraint"),
+        (lambda s: s.optimise(minimise=["end"], subject=["end < 1"]), "is no constraint"),
+        (lambda s: s.optimise(minimise=["end"], subject=["end <= (0 <= 1)"]), "is no constraint"),
+        (lambda s: s.optimise(minimise=["end"], subject=["end <= 1 or end >= 2"]), "is no constraint"),
         (lambda s: s.optimise(minimise=["end"], evaluations=1.5), "ten evaluations"),
         (lambda s: s.calibrate(measured(), {"a.x": "level"}, loss="huge"), "no loss 'huge'.*huber"),
         (lambda s: s.calibrate(measured(), {"a.x": "level"}, sigma="x"), "must be a number above 0, not 'x'"),
+        (lambda s: s.calibrate(measured(), {"a.x": "level"}, {"a.y": 1.0}), "'a.y', which is not compared"),
+        (
+            lambda s: s.calibrate(measured(), {"a.x": "level", "a.y": "level"}, {"a.x": 1.0}),
+            "sigma of 'a.y' is missing",
+        ),
         (lambda s: s.calibrate(measured(), 3), "signals are a list of names"),
         (lambda s: s.run("here").uncertainty([2.0]), "between 0 and 1"),
         (lambda s: s.robustness({"a": {"a.k": 1.0}}), "'a.k' varies in the study"),
@@ -316,13 +418,16 @@ def test_a_conclusion_that_holds_and_one_that_does_not() -> None:
 def test_a_conclusion_about_other_designs_does_not_hold() -> None:
     """The best of 1000 designs becomes the worst, which ranks hardly see; ten have no value any more."""
     last = up.Function(
-        outputs={"y": "sqrt(n - lose) + (2000 if n < swap else 0)"},
-        parameters={"n": 0.0, "swap": -1.0, "lose": 0.0},
+        outputs={"y": "sqrt(n - lose) + (2000 if n < swap else 0) - (2000 if n > top else 0)"},
+        parameters={"n": 0.0, "swap": -1.0, "lose": 0.0, "top": 1e6},
     )
     made = up.experiment(up.Scenario({"a": last}), step=1.0, until=1.0)
     study = up.Study(made, {"a.n": list(range(1000))}, {"y": "final(a.y)"})
-    found = study.robustness({"swap": {"a.swap": 0.5}, "lose": {"a.lose": 9.5}}, executor="here")
-    swap, lose = found.compared["y"]["swap"], found.compared["y"]["lose"]
+    masters = {"swap": {"a.swap": 0.5}, "lose": {"a.lose": 9.5}, "top": {"a.top": 998.5}}
+    found = study.robustness(masters, executor="here")
+    swap, lose, top = (found.compared["y"][name] for name in masters)
+    assert top.ranks > 0.99
+    assert not top.same_best  # of somebody who looks for the greatest
     assert swap.ranks > 0.99
     assert not swap.same_best
     assert lose[1:] == (pytest.approx(1.0), True, 10)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -263,6 +265,17 @@ def test_a_gpu_that_is_not_there() -> None:
         study.run(device="abacus")
     with pytest.raises(up.InvalidInput, match="single precision is for a GPU"):
         study.run(single=True)
+
+
+def test_bindings_without_the_compiler_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any) -> None:
+        raise RuntimeError("libnvrtc.so.13: no such file")
+
+    bindings = SimpleNamespace(nvrtc=SimpleNamespace(nvrtcCreateProgram=missing))
+    monkeypatch.setitem(sys.modules, "cuda", SimpleNamespace(bindings=bindings))
+    monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
+    with pytest.raises(up.MissingExtra, match=r"upbeat\[gpu\]"):
+        devices.compiled_for_gpu("", "sm_90")
 
 
 def test_neighbours_in_space_are_neighbours_in_order() -> None:

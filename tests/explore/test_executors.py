@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
@@ -16,6 +17,7 @@ from dying import KillsOnce, kills
 import upbeat as up
 from upbeat.explore import executors
 from upbeat.explore.executors import Job, opened, parcel
+from upbeat.explore.store import Memory
 from upbeat.explore.work import Status, Work
 
 DECAY = up.Scenario({"a": up.Ode({"x": "-k*x"}, start={"x": 1.0}, parameters={"k": 1.0})})
@@ -123,11 +125,40 @@ def test_chunks_are_as_long_as_handing_them_over_deserves() -> None:
         def close(self) -> None: ...
 
     found = study(samples=1000)
-    assert found._chunk_size(Slow()) in range(
-        100, 130
-    )  # ten milliseconds each: a second, and eight chunks for two
+    # ten milliseconds each: a second, and eight chunks for two
+    assert found._chunk_size(Slow())[0] in range(100, 130)
     found = study(samples=100)
-    assert found._chunk_size(Slow()) == 100  # a second all in all: one chunk
+    assert found._chunk_size(Slow())[0] == 100  # a second all in all: one chunk
+
+
+def test_long_runs_are_not_made_twice_to_find_out_how_long_they_are() -> None:
+    made: list[float] = []
+
+    class Long:
+        workers, least = 2, 0.2
+
+        def do(self, work: Work, jobs: Any) -> Any:
+            for job in jobs:
+                made.extend(job.columns["a.x"].tolist())
+                yield job.number, work.run(job.columns)._replace(seconds=600.0)
+
+        def close(self) -> None: ...
+
+    found = study(samples=5)
+    kept = Memory(found.layout)
+    found._run(kept, Long(), None)
+    assert made == found.columns["a.x"].tolist()
+    assert kept.done == set(range(5))
+
+
+def dies(trace: up.Trace) -> float:
+    """An output that takes its process along."""
+    os._exit(3)
+
+
+def test_a_process_of_somebodys_executor_dies() -> None:
+    with ProcessPoolExecutor(1) as pool, pytest.raises(up.UpbeatError, match="process of the executor died"):
+        replace(study(samples=2), outputs={"end": dies}).run(pool)
 
 
 # ---------------------------------------------------------------- a cluster
@@ -197,7 +228,7 @@ def test_a_run_that_kills_every_worker_it_meets_is_a_row_on_a_cluster() -> None:
     distributed = pytest.importorskip("distributed")
     dask = pytest.importorskip("dask")
     # Workers that die are started again, but Dask loses those that die as soon as they are there.
-    settings = {"distributed.scheduler.allowed-failures": 0}
+    settings = {"distributed.scheduler.allowed-failures": 0, "distributed.deploy.lost-worker-timeout": "300s"}
     with (
         dask.config.set(settings),
         distributed.LocalCluster(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from strategies import experiments
 from upbeat.core.ports import Causality, Kind
 from upbeat.engine.native import machine as native
 from upbeat.explore.outputs import formula
+from upbeat.explore.words import described, summary
 from upbeat.explore.work import Answers, Group, Status, Work
 
 needs_native = pytest.mark.skipif(not native.available(), reason="the native engine is not built")
@@ -215,3 +217,24 @@ def test_runs_with_another_step_of_a_solver_are_runs_of_their_own() -> None:
     # in steps of a quarter of it: the polynomial of Runge and Kutta, so many times
     factor = 1 - 0.25 + 0.25**2 / 2 - 0.25**3 / 6 + 0.25**4 / 24
     assert np.allclose(found["x"], [factor**8, factor**80], rtol=1e-9)
+
+
+@pytest.mark.parametrize("functions", [{}, {"one": lambda trace: 1.0}])
+def test_what_single_runs_warn_of_is_told_of_each_run(functions: dict[str, Any], caplog: Any) -> None:
+    """A swing comes back to its height of 1 and grazes 0.9999; a weak one never does."""
+    swing = up.Ode({"x": "v", "v": "-k*x"}, start={"x": 1.0}, parameters={"k": 10.0})
+    scenario = up.Scenario({"swing": swing}, events={"back": {"when": "swing.x >= 0.9999"}})
+    made = up.experiment(scenario, step=0.2, until=3.0)
+    study = up.Study(made, {"swing.k": [0.01, 9.0, 10.0]}, {"n": "count(back)", **functions})
+    results = study.run("here")
+    assert not caplog.records
+    assert results.doubtful.tolist() == [False, True, True]
+    for run in range(3):
+        alone = study.single(run).run()
+        assert results["reason"][run] == "; ".join(alone.info.get("warnings", ()))
+    assert sum(results.warnings.values()) == 2
+    told = summary(results)
+    assert told["doubtful"] == 2
+    ((warning, count),) = told["warnings"].items()
+    assert (warning.startswith("event 'back' grazes its threshold at t = …"), count) == (True, 2)
+    assert "2 runs are doubtful" in described(results)

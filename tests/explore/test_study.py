@@ -20,6 +20,7 @@ from scipy import stats
 import upbeat as up
 from upbeat.explore import store as stores
 from upbeat.explore.sampling import chosen
+from upbeat.explore.words import summary
 
 FILE = """
 [units.car]
@@ -118,6 +119,26 @@ def test_points_from_a_table(file: Path, tmp_path: Path) -> None:
     assert study.values(1) == {"car.k": 9000.0, "car.d": 600.0, "master.step": 0.005}
     assert study.run("here")["steps"].tolist() == [len(study.single(k).run()) - 1 for k in range(2)]
     assert "planned anew for each of 2 values" in study.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("car.k\n\n\n", "at least one with values"),
+        ("car.k,car.d\n1,2\n\n3,much\n", "line 4: 'much' is no number, as others of 'car.d' are"),
+        ("car.k,car.d\n1,2\n3,\n", "line 3: '' is no number"),
+        ("car.k\n1\ninf\n", "line 3: inf is no number"),
+    ],
+)
+def test_tables_with_holes(file: Path, tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "points.csv").write_text(text)
+    with pytest.raises(up.InvalidInput, match=said):
+        up.Study(up.load(file), table=tmp_path / "points.csv", outputs={"end": "final(car.z)"}).run("here")
+
+
+def test_a_distribution_without_its_numbers(file: Path) -> None:
+    with pytest.raises(up.InvalidInput, match=r"'car\.k': this distribution has no values"):
+        up.Study(up.load(file), {"car.k": stats.gamma})
 
 
 # ---------------------------------------------------------------- results that stay
@@ -251,7 +272,11 @@ def test_an_interrupted_command_says_what_is_there(
         written(store, number, *more)
 
     monkeypatch.setattr(stores.Store, "write", stops)
-    monkeypatch.setattr(up.Study, "_chunk_size", lambda study, hands: 2)
+    monkeypatch.setattr(
+        up.Study,
+        "_chunk_size",
+        lambda study, hands: (2, study.work.run({k: c[:1] for k, c in study.columns.items()})),
+    )
     assert main(["explore", str(file), "--out", str(tmp_path / "a.zarr"), "--executor", "here"]) == 130
     assert "4 of 12 runs are in" in capsys.readouterr().err
     monkeypatch.setattr(stores.Store, "write", written)
@@ -402,6 +427,9 @@ def test_properties_are_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[st
             "is a distribution, of which a grid has no points",
         ),
         (changed("[500, 1000, 2000]", '"all"'), "must be a list of values"),
+        (changed("[500, 1000, 2000]", "[500, 1000, nan]"), "line 19: .*value 3 is nan, which is no number"),
+        (changed("[500, 1000, 2000]", '[500, 1000, "much"]'), "line 19: .*value 3 is 'much'"),
+        (changed("car.d = [", '"car.d, car.k" = ['), "'car.k' varies twice: 'car.k' sets it, too"),
         (changed("times = 5", "time = 5"), "unknown key 'time'\n *Did you mean 'times'"),
         (changed('"maximum(abs(car.z))"', '"car.z"'), r"one number for each run.*final\(car\.z\)"),
         (changed('"maximum(abs(car.z))"', '"maximum(car.x)"'), "there is no signal 'car.x'. Did you mean"),
@@ -462,6 +490,38 @@ def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["check", str(file)]) == 3
     assert main(["explore", str(file)]) == 3
     assert "no value 'q' to set" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--save", "no/where.csv"], "does not exist"),
+        (["--save", "a.txt"], "saved as .csv or .parquet"),
+        (["--plots", "car.toml/plots"], "cannot write"),
+        (["--cluster", "tcp://head:8786", "--executor", "here"], "leave out one of --cluster and --executor"),
+    ],
+)
+def test_what_cannot_be_is_told_before_the_runs(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    said: str,
+) -> None:
+    from upbeat.cli.main import main
+
+    monkeypatch.chdir(file.parent)
+    monkeypatch.setattr(up.Study, "run", lambda *_, **__: pytest.fail("hours of runs"))
+    assert main(["explore", "car.toml", *more]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_reasons_that_differ_in_numbers_only_are_one(file: Path) -> None:
+    results = up.Study(
+        up.load(file), {"car.k": list(range(30))}, {"end": lambda trace: {}[trace["car.z"][-1]]}
+    ).run("here")
+    assert len(results.reasons) == 30
+    assert summary(results)["reasons"] == {"the output 'end' failed: KeyError: np.float64(…)": 30}
 
 
 def test_a_run_of_the_file_does_not_mind_the_study(file: Path) -> None:

@@ -14,7 +14,7 @@ from upbeat.cli import scenario_options
 from upbeat.cli.console import Waiting, complain, say
 from upbeat.cli.exits import Exit
 from upbeat.core.errors import InvalidInput, cannot_write
-from upbeat.explore.store import Results
+from upbeat.explore.store import Results, table_file
 from upbeat.explore.study import Progress, Study, of_file
 from upbeat.explore.words import (
     described,
@@ -68,6 +68,14 @@ def call(options: argparse.Namespace) -> Exit:
         if value is not None
     }
     study = replace(study, **changed)
+    for path in options.save:  # what cannot be written is told before hours of runs, not after
+        table_file(path)
+    if options.plots is not None:
+        _place(options.plots, "")
+    if options.cluster is not None and options.executor is not None:
+        raise InvalidInput(
+            "a study runs on a cluster or by an executor: leave out one of --cluster and --executor"
+        )
     quiet = options.quiet or options.json
     for note in study.notes:
         complain(f"upbeat: {note}")

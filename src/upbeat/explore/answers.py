@@ -208,7 +208,8 @@ class Compared(NamedTuple):
     ranks: float
     """The rank correlation of the outputs of all designs."""
     same_best: bool
-    """Whether the design with the least value is still the best, or within 1 % of the spread of it."""
+    """Whether the designs with the least and with the greatest value, whichever is best, still are these, or
+    within 1 % of the spread of them."""
     lost: int
     """Designs that have a value with one of both masters only."""
 
@@ -270,5 +271,5 @@ def _compared(one: Results, other: Results, output: str) -> Compared:
     ranks = 1.0 if not any(spreads) else 0.0  # all designs the same: with both, or with one of both
     if all(spreads):
         ranks = float(need("scipy.stats", "explore", "comparing masters").spearmanr(a, b)[0])
-    same = bool(b[a.argmin()] - b.min() <= 0.01 * spread)
+    same = bool(max(b[a.argmin()] - b.min(), b.max() - b[a.argmax()]) <= 0.01 * spread)
     return Compared(float(np.abs(a - b).max()) / spread, ranks, same, lost)

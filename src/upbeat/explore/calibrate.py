@@ -1,23 +1,26 @@
 """Calibration: the parameters that come closest to what was measured, and how well they are known.
 
-Nonlinear least squares (scipy) on residuals at the measured times. All runs of a derivative are one chunk in
-the core; steps of differences are chosen by the noise that the runs themselves have.
+Nonlinear least squares (scipy) on residuals at the measured times. Derivatives go through the equations of
+units where there are some. Otherwise they are differences, with steps chosen by the noise that the runs
+themselves have; all runs of one are a chunk in the core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf, nan
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from upbeat.core.errors import InvalidInput, suggest
+from upbeat.core.errors import InvalidInput, check_type, suggest
 from upbeat.core.records import dataclass
 from upbeat.engine.experiment import Experiment
 from upbeat.explore.executors import Crew, crew_of_search, done_by
+from upbeat.explore.gradients import with_tangents
 from upbeat.explore.work import Status, Work
 from upbeat.trace.extras import need
 from upbeat.trace.trace import Trace, read
@@ -26,6 +29,8 @@ Floats = npt.NDArray[np.float64]
 LOSSES = ("linear", "soft_l1", "huber", "cauchy", "arctan")
 _STARTS = 8
 """So many points for each parameter are looked at for a start."""
+_CLOSE = 1e-3
+"""Gradients through equations that are no closer than this to differences are of something else: a kink."""
 _NOISE_POINTS = 6
 """So many runs close together show how smooth results are."""
 
@@ -73,6 +78,8 @@ class Calibration:
     notes: tuple[str, ...]
     known: bool = False
     """Whether it was said how large the noise is: sigma."""
+    gradients: str = "differences"
+    """Where derivatives came from: ``"equations"`` of the units, or ``"differences"`` of runs."""
 
     @property
     def values(self) -> dict[str, float]:
@@ -170,7 +177,9 @@ def _first(model: _Model, low: Floats, high: Floats, guess: Floats) -> Floats:
 
 
 def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[Measured]:
-    listed = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+    listed = list(experiments) if isinstance(experiments, (list, tuple)) else [experiments]
+    for one in listed:
+        check_type(one, Experiment, "the experiment of a calibration")
     data = list(measured) if isinstance(measured, (list, tuple)) else [measured]
     if len(listed) == 1 and len(data) > 1:
         listed = listed * len(data)
@@ -209,6 +218,16 @@ def _paired(experiments: Any, measured: Any, signals: Any, sigma: Any) -> list[M
                 f"the measurement goes from {trace.time[0]:g} to {trace.time[-1]:g} s, but the run from "
                 f"{span.start:g} to {span.stop:g} s: run it as long as that"
             )
+        if isinstance(sigma, Mapping):
+            for signal in sigma:
+                if signal not in chosen:
+                    hint = suggest(str(signal), chosen, "signals that are compared")
+                    raise InvalidInput(f"sigma is given for '{signal}', which is not compared. {hint}")
+            if missing := [signal for signal in chosen if signal not in sigma]:
+                raise InvalidInput(
+                    f"sigma of '{missing[0]}' is missing: say how large the noise of every signal is, or "
+                    "of none"
+                )
         widths = {}
         for signal, column in chosen.items():
             given = sigma.get(signal) if isinstance(sigma, Mapping) else sigma
@@ -228,8 +247,13 @@ def _bounded(parameters: Mapping[str, Sequence[float]]) -> tuple[list[str], Floa
     if not parameters:
         raise InvalidInput('say which parameters to find: parameters={"motor.J": (0.1, 10)}')
     for name, bounds in parameters.items():
-        numbers = [float(one) for one in bounds] if isinstance(bounds, (list, tuple)) else []
-        if len(numbers) not in (2, 3) or not (-inf < numbers[0] < numbers[1] < inf):
+        listed = list(bounds) if isinstance(bounds, (list, tuple, np.ndarray)) else []
+        numbers = [float(one) for one in listed if isinstance(one, Real) and not isinstance(one, bool)]
+        if (
+            len(numbers) != len(listed)
+            or len(numbers) not in (2, 3)
+            or not (-inf < numbers[0] < numbers[1] < inf)
+        ):
             raise InvalidInput(f"'{name}' needs bounds (low, high), or (low, high, guess), not {bounds!r}")
         low.append(numbers[0])
         high.append(numbers[1])
@@ -254,6 +278,7 @@ class _Model:
         self.count = 0
         self.reason = ""
         self._works: list[Work] = []
+        self._tangents: list[Work] | None = []
         self.layout: list[tuple[int, str, Floats, Floats]] = []
         for number, one in enumerate(pairs):
             times = np.unique(np.asarray(one.data.time, np.float64))
@@ -261,12 +286,15 @@ class _Model:
             samples = {name: (float(low[k]), float(high[k])) for k, name in enumerate(names)}
             work = Work(one.experiment, samples, {}, {}, tuple(one.signals), tuple(inside.tolist()), 0)
             self._works.append(work)
+            self._tangents = _tangents_beside(self._tangents, work, names)
             for signal, column in one.signals.items():
                 values = one.data.at(times, column)
                 self.layout.append((number, signal, times, np.asarray(values, np.float64)))
         self.names = list(names)
         self._where = where
         self._hands: list[Crew] = []
+        self._hands_of_tangents: list[Crew] = []
+        self._checked = False
         self.given = [pairs[number].sigma[signal] for number, signal, _, _ in self.layout]
         self.sigmas = self.given
 
@@ -304,10 +332,12 @@ class _Model:
         for work in self._works:
             work.check()
         self._hands = [crew_of_search(work, **self._where) for work in self._works]
+        if self._tangents is not None:
+            self._hands_of_tangents = [crew_of_search(work, **self._where) for work in self._tangents]
 
     def close(self) -> None:
         """No more runs."""
-        for one in self._hands:
+        for one in (*self._hands, *self._hands_of_tangents):
             one.close()
 
     def simulated(self, points: Floats) -> list[Floats]:
@@ -333,6 +363,44 @@ class _Model:
         return np.concatenate(parts, axis=1)
 
     def jacobian(self, at: Floats, steps: Floats, low: Floats, high: Floats) -> Floats:
+        """Through the equations of units where there are some, which differences have confirmed once."""
+        found = self._through_equations(at)
+        if found is None or not self._checked:
+            by_differences = self._differences(at, steps, low, high)
+            if found is None or not self._confirmed(found, by_differences):
+                self._tangents = None
+                return by_differences
+            self._checked = True
+        return found
+
+    @property
+    def through_equations(self) -> bool:
+        """Whether derivatives went through the equations of units."""
+        return self._tangents is not None and self._checked
+
+    def _through_equations(self, at: Floats) -> Floats | None:
+        """One run of each experiment with tangents."""
+        if self._tangents is None:
+            return None
+        columns = {name: at[None, k] for k, name in enumerate(self.names)}
+        self.count += 1
+        parts: list[Floats] = []
+        for work, hands in zip(self._tangents, self._hands_of_tangents, strict=True):
+            answers = done_by(hands, work, columns)
+            if answers.status[0] == Status.FAILED:
+                return None
+            samples = answers.samples[0]
+            parts += np.split(samples, samples.shape[1] // len(at), axis=1)
+        scaled = [part / sigma for part, sigma in zip(parts, self.sigmas, strict=True)]
+        measured = np.concatenate([values for *_, values in self.layout])
+        rows = np.where(np.isfinite(measured)[:, None], np.concatenate(scaled), 0.0)
+        return rows if np.isfinite(rows).all() else None
+
+    def _confirmed(self, found: Floats, by_differences: Floats) -> bool:
+        apart = np.linalg.norm(found - by_differences, axis=0)
+        return bool((apart <= _CLOSE * np.linalg.norm(found, axis=0) + 1e-9).all())
+
+    def _differences(self, at: Floats, steps: Floats, low: Floats, high: Floats) -> Floats:
         """Central differences, one-sided at a bound; all runs at once."""
         up, down = np.minimum(at + steps, high), np.maximum(at - steps, low)
         points = []
@@ -345,6 +413,15 @@ class _Model:
         width = up - down
         made = np.stack([(found[2 * k] - found[2 * k + 1]) / width[k] for k in range(len(at))], axis=1)
         return np.where(np.isfinite(made), made, 0.0)
+
+
+def _tangents_beside(found: list[Work] | None, work: Work, names: Sequence[str]) -> list[Work] | None:
+    """The runs of another experiment with tangents beside those that are there; None: not all have them."""
+    tangents = None if found is None else with_tangents(work.experiment, names)
+    signals = None if tangents is None else tangents.of(work.signals)
+    if found is None or tangents is None or signals is None:
+        return None
+    return [*found, Work(tangents.experiment, work.samples, {}, {}, signals, work.grid)]
 
 
 def _steps(model: _Model, at: Floats, low: Floats, high: Floats, first: Floats) -> Floats:
@@ -422,15 +499,24 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
     stats = need("scipy.stats", "explore", "confidence intervals")
     there = np.concatenate([np.isfinite(measured) for _, _, _, measured in model.layout])
     count = int(there.sum())
-    free = max(count - len(best), 1)
-    variance = _variance(final[there], loss, free)
+    free = count - len(best)
     notes: list[str] = []
+    if free > 0:
+        variance, quantile = _variance(final[there], loss, free), float(stats.t.ppf(0.975, free))
+    elif known:
+        variance, quantile = 1.0, float(stats.norm.ppf(0.975))
+    else:
+        variance, quantile = inf, 1.0
+        notes.append(
+            "no more was measured than there are parameters: these fit any noise, too, and how well they "
+            "are known cannot be told. Measure more, or say how large the noise is (sigma)"
+        )
     scaled = derivative * (high - low)
-    left, values, right = np.linalg.svd(scaled, full_matrices=False)
-    del left
+    lost = np.zeros((max(0, len(best) - len(scaled)), len(best)))  # of parameters, fewer data show less
+    _, values, right = np.linalg.svd(np.concatenate([scaled, lost]), full_matrices=False)
     weak = values < 1e-8 * (values[0] if len(values) and values[0] > 0 else 1.0)
     inverse = (right.T / np.where(weak, np.inf, values) ** 2) @ right
-    covariance = variance * inverse * np.outer(high - low, high - low)
+    shape = inverse * np.outer(high - low, high - low)  # of the covariance
     blind = np.zeros(len(best), bool)
     for direction in right[weak]:
         involved = np.abs(direction) > 0.1
@@ -444,11 +530,11 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
             notes.append(
                 f"{' and '.join(some)} cannot be told apart by these data: only a combination of them shows"
             )
-    errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    errors = np.where(blind, np.inf, errors)
-    width = float(stats.t.ppf(0.975, free)) * errors
+    errors = np.where(blind, inf, np.sqrt(np.maximum(np.diag(shape), 0.0)))
     with np.errstate(all="ignore"):
-        correlation = covariance / np.outer(errors, errors)
+        correlation = shape / np.outer(errors, errors)
+    errors = errors * np.sqrt(variance)
+    width = quantile * errors
     for i in range(len(best)):
         for k in range(i):
             if np.isfinite(correlation[i, k]) and abs(correlation[i, k]) > 0.98:
@@ -489,4 +575,5 @@ def _judged(found: _Found, model: _Model, low: Floats, high: Floats, *, known: b
         model.count,
         tuple(notes),
         known,
+        "equations" if model.through_equations else "differences",
     )

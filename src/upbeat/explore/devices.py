@@ -236,7 +236,10 @@ def compiled_for_gpu(text: str, architecture: str, *, exact: bool = False) -> An
     key = hashlib.sha256("\0".join([text, *options]).encode()).hexdigest()
     if key in _IMAGES:
         return _IMAGES[key]
-    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"ensemble.cu", 0, [], []))
+    try:
+        program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), b"ensemble.cu", 0, [], []))
+    except RuntimeError:  # the library of the compiler is not there
+        raise MissingExtra("gpu", "an ensemble on a GPU") from None
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [one.encode() for one in options])
     if int(status) != 0:
         size = _checked(nvrtc.nvrtcGetProgramLogSize(program))

@@ -6,6 +6,7 @@ An executor is whatever has `submit`, as those of `concurrent.futures` do (mpi4p
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import io
 import os
@@ -18,7 +19,8 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic, sleep
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -236,7 +238,7 @@ class Futures:
                     yield job.number, future.result()
                 except BrokenExecutor:
                     if self._renewed is None:
-                        raise
+                        raise UpbeatError(_BROKEN) from None
                     again.append(job)
             if again:  # all that was on its way is lost with the process
                 again += running.values()
@@ -275,6 +277,12 @@ def joined(parts: Sequence[Answers]) -> Answers:
     return Answers(**arrays, reasons=reasons, seconds=sum(part.seconds for part in parts))
 
 
+_BROKEN = (
+    "a process of the executor died, and it takes no more work: start another one, and run the study again "
+    '(with out it goes on with what is there). executor="processes" replaces processes that die'
+)
+
+
 class Joblib:
     """A `joblib.Parallel`, with whatever backend it has."""
 
@@ -292,7 +300,10 @@ class Joblib:
         parallel = joblib.Parallel(
             **settings, backend=self._parallel._backend, batch_size=1, return_as="generator_unordered"
         )
-        yield from parallel(joblib.delayed(_numbered)(job.number, sent, job.columns) for job in jobs)
+        try:
+            yield from parallel(joblib.delayed(_numbered)(job.number, sent, job.columns) for job in jobs)
+        except BrokenExecutor:
+            raise UpbeatError(_BROKEN) from None
 
     def close(self) -> None:
         """It belongs to somebody else."""
@@ -315,79 +326,70 @@ class Cluster:
         self._own = own
         self.workers = max(1, sum(client.nthreads().values()))
         self._sent: tuple[Work, Any] | None = None
+        self._lost = 0
 
     def do(self, work: Work, jobs: Iterator[Job]) -> Iterator[tuple[int, Answers]]:
         """The work is sent once to every worker, the values with each chunk."""
-        from distributed import as_completed
-
-        sent = self._place_of(work)
-        coming = as_completed(loop=self._client.loop)
-        running: dict[Any, Job] = {}
+        ended: SimpleQueue[Any] = SimpleQueue()
+        running: dict[Any, tuple[Any, Job]] = {}  # what nobody refers to is given up
         suspects: list[Job] = []
-
-        def more() -> None:
+        while True:
             while len(running) < 2 * self.workers and (job := next(jobs, None)) is not None:
-                future = self._client.submit(run_parcel, sent, job.columns, pure=False)
-                running[future.key] = job
-                coming.add(future)
-
-        more()
-        while running:
-            self._wait(coming.has_ready)
-            future = next(coming)
-            job = running.pop(future.key)
-            answers = _answers_of(future)
+                future = self._submit(work, job, ended)
+                running[future.key] = future, job
+            if not running:
+                break
+            future, job = running.pop(self._first(ended).key)
+            told = self._answers_of(future)
             self.workers = max(1, self._threads())
-            more()
-            if answers is None:
+            if told is _Died.ON_THE_WAY:
+                future = self._submit(work, job, ended)
+                running[future.key] = future, job
+            elif told is _Died.WITH_IT:
                 suspects.append(job)
             else:
-                yield job.number, answers
+                yield job.number, told
         for job in suspects:
             yield job.number, self._one_by_one(work, job)
 
-    def _place_of(self, work: Work) -> Any:
-        """The work as a result that the scheduler can have made again: data that are scattered are lost with
-        the last worker that has them. Where it failed itself, as workers died around it, it is sent again."""
-        if self._sent is None or self._sent[0] is not work or self._sent[1].status == "error":
+    def _submit(self, work: Work, job: Job, ended: SimpleQueue[Any]) -> Any:
+        """A chunk on its way, which comes to `ended` in the end. The work is a result that the scheduler can
+        have made again: data that are scattered are lost with the last worker that has them."""
+        if self._sent is None or self._sent[0] is not work:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of Dask, about its size: it is sent once
                 self._sent = work, self._client.submit(_itself, parcel(work, files=True), pure=False)
-        return self._sent[1]
+        future = self._client.submit(run_parcel, self._sent[1], job.columns, pure=False)
+        future.add_done_callback(ended.put)
+        return future
 
     def _one_by_one(self, work: Work, job: Job) -> Answers:
         """A chunk with which several workers have died, by itself. Those that were under way at the
         same time are not to blame, and have their results."""
-        for _ in range(4):
-            sent = self._place_of(work)
-            future = self._client.submit(run_parcel, sent, job.columns, pure=False)
-            self._wait(future.done)
-            answers = _answers_of(future)
-            if answers is not None:
-                return answers
-            if (
-                sent.status != "error"
-            ):  # else workers died before they had the work: the chunk is not to blame
-                break
-        return _in_parts(work, job, partial(self._one_by_one, work))
+        told: Answers | _Died = _Died.ON_THE_WAY
+        while told is _Died.ON_THE_WAY:
+            ended: SimpleQueue[Any] = SimpleQueue()
+            future = self._submit(work, job, ended)
+            self._first(ended)
+            told = self._answers_of(future)
+        return told if isinstance(told, Answers) else _in_parts(work, job, partial(self._one_by_one, work))
 
-    def _wait(self, ready: Callable[[], bool]) -> None:
-        """Until something is ready. Dask itself would wait for ever where no worker is left."""
-        seen = looked = monotonic()
-        while not ready():
-            sleep(0.01)
-            now = monotonic()
-            if now - looked < 1.0:
-                continue
-            looked = now
-            if self._threads():
-                seen = now
-            elif now - seen > self.patience:
-                raise UpbeatError(
-                    f"the cluster has had no workers for {self.patience:g} s: start some "
-                    f"('dask worker {self._client.scheduler.address}'), and run the study again; with out it "
-                    "goes on with what is there"
-                )
+    def _first(self, ended: SimpleQueue[Any]) -> Any:
+        """The next one that has come to its end. Dask itself would wait for ever where no worker is left."""
+        seen = monotonic()
+        while True:
+            try:
+                return ended.get(timeout=min(1.0, self.patience))
+            except Empty:
+                now = monotonic()
+                if self._threads():
+                    seen = now
+                elif now - seen > self.patience:
+                    raise UpbeatError(
+                        f"the cluster has had no workers for {self.patience:g} s: start some "
+                        f"('dask worker {self._client.scheduler.address}'), and run the study again; with "
+                        "out it goes on with what is there"
+                    ) from None
 
     def _threads(self) -> int:
         """How many there are; none if the scheduler does not answer."""
@@ -396,32 +398,55 @@ class Cluster:
         except OSError:
             return 0
 
+    def _answers_of(self, future: Any) -> Answers | _Died:
+        """What a worker has answered, or how workers have died, one after the other."""
+        from distributed import CancelledError
+        from distributed.scheduler import KilledWorker
+
+        try:
+            found: Answers = future.result()
+        except KilledWorker as error:
+            if error.task == future.key:
+                return _Died.WITH_IT
+            # The scheduler blames the work itself, and would every chunk that needs it: it is sent anew.
+            if self._sent is not None and self._sent[1].key == error.task:
+                self._sent = None
+                self._lost += 1
+            if self._lost > _LOST:
+                raise UpbeatError(
+                    "the workers of the cluster die before they begin with the study: see what they "
+                    "say. Run it again when they live; with out it goes on with what is there"
+                ) from None
+            return _Died.ON_THE_WAY
+        except CancelledError as error:
+            raise UpbeatError(
+                f"the scheduler of Dask has given up the study or is gone ({error}): start it again, and "
+                "run the study again; with out it goes on with what is there"
+            ) from None
+        finally:
+            future.release()
+        return found
+
     def close(self) -> None:
         if self._own:
             self._client.close()
 
 
+_LOST = 20
+"""So often work may be lost on its way to workers."""
+
+
+class _Died(enum.Enum):
+    """What workers that died were at, one after the other."""
+
+    WITH_IT = enum.auto()
+    """The chunk."""
+    ON_THE_WAY = enum.auto()
+    """Taking the work, which is the same for all chunks: none of them is to blame."""
+
+
 def _itself(given: Parcel) -> Parcel:
     return given
-
-
-def _answers_of(future: Any) -> Answers | None:
-    """What a worker has answered; None: one worker after the other died with it."""
-    from distributed import CancelledError
-    from distributed.scheduler import KilledWorker
-
-    try:
-        found: Answers = future.result()
-    except KilledWorker:
-        return None
-    except CancelledError as error:
-        raise UpbeatError(
-            f"the scheduler of Dask has given up the study or is gone ({error}): start it again, and "
-            "run the study again; with out it goes on with what is there"
-        ) from None
-    finally:
-        future.release()
-    return found
 
 
 def _in_parts(work: Work, job: Job, again: Callable[[Job], Answers]) -> Answers:

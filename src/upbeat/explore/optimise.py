@@ -6,15 +6,15 @@ docs/decisions/0033.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from upbeat.core.errors import ExpressionError, InvalidInput, suggest
-from upbeat.core.expr import names, parse
+from upbeat.core.expr import Apply, Expr, Op, kind_of, names, parse
+from upbeat.core.ports import Kind
 from upbeat.core.records import dataclass
 from upbeat.explore.executors import Crew, done_by, joined
 from upbeat.explore.outputs import vectorised
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 _BAD = 1e30
 """Of a run that failed: worse than all others."""
-_LIMIT = re.compile(r"(.*?)(<=|>=)(.*)\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def optimise(
     if isinstance(evaluations, bool) or not isinstance(evaluations, int) or evaluations < 10:
         raise InvalidInput(f"an optimisation needs ten evaluations at least, not {evaluations!r}")
     low, high, keys = bounds(study)
-    limits = [_limit(text, study) for text in subject]
+    limits = [one for text in subject for one in _limits(text, study)]
     tried: list[Floats] = []
     told: list[Answers] = []
     history: list[tuple[int, float]] = []
@@ -140,7 +139,7 @@ class _Evaluated:
         values |= {key: points[:, k] for k, key in enumerate(self.keys)}
         objectives = np.stack([sign * values[name] for name, sign in self.goals], axis=1)
         violations = (
-            np.stack([limit(values) for limit in self._limits], axis=1)
+            np.stack([np.broadcast_to(one(values), len(points)) for one in self._limits], axis=1)
             if self._limits
             else np.zeros((len(points), 0))
         )
@@ -171,27 +170,44 @@ def bounds(study: Study) -> tuple[Floats, Floats, list[str]]:
     return np.array(low), np.array(high), keys
 
 
-def _limit(text: str, study: Study) -> Callable[[dict[str, Floats]], Floats]:
-    """By how much a condition is violated: above 0 where it is."""
-    found = _LIMIT.match(text)
-    if not found:
-        raise InvalidInput(
-            f"'{text}' is no constraint: write a condition with <= or >=, as in \"travel <= 0.06\""
-        )
+def _limits(text: str, study: Study) -> list[Callable[[dict[str, Floats]], Floats]]:
+    """By how much each comparison of a condition is violated: above 0 where it is. ``0.1 <= a <= 0.5`` and
+    ``a <= 1 and b <= 2`` have two."""
     try:
-        sides = [parse(found[1]), parse(found[3])]
+        whole = parse(text)
     except ExpressionError as error:
         raise InvalidInput(f"'{text}' is no constraint: {error.reason}") from None
     known = [*study.outputs, *study.columns]
-    for name in sorted({name for side in sides for name in names(side)}):
+    for name in sorted(names(whole)):
         if name not in known:
             raise InvalidInput(
                 f"'{text}': there is no output or parameter '{name}'. {suggest(name, known, 'names')}"
             )
-    sign = 1.0 if found[2] == "<=" else -1.0
-    return lambda values: np.asarray(
-        sign * (vectorised(sides[0], values) - vectorised(sides[1], values)), np.float64
-    )
+    return [_violated(over) for over in _excesses(whole, text)]
+
+
+def _excesses(condition: Expr, text: str) -> Iterator[Expr]:
+    """What must not be above 0."""
+    match condition:
+        case Apply(Op.AND, parts):
+            for part in parts:
+                yield from _excesses(part, text)
+        case Apply(Op.LE, (less, more)) | Apply(Op.GE, (more, less)) if not (_judges(less) or _judges(more)):
+            yield Apply(Op.SUB, (less, more))
+        case _:
+            raise InvalidInput(
+                f"'{text}' is no constraint: write a condition with <= or >=, as in \"travel <= 0.06\" or "
+                '"0.01 <= travel <= 0.06"'
+            )
+
+
+def _judges(expr: Expr) -> bool:
+    """Whether it is true or false: by how much it is violated is no question then."""
+    return kind_of(expr, {}) is Kind.BOOLEAN
+
+
+def _violated(excess: Expr) -> Callable[[dict[str, Floats]], Floats]:
+    return lambda values: np.asarray(vectorised(excess, values), np.float64)
 
 
 def _single(

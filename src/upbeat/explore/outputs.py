@@ -201,6 +201,8 @@ class Question:
     signals: tuple[str, ...] = ()
     grid: tuple[float, ...] = ()
     events: int = 0
+    doubts: bool = False
+    """Whether it is also asked what a run has noticed that makes its results doubtful."""
 
     @cached_property
     def _sources(self) -> dict[str, tuple[int, Kind]]:
@@ -248,7 +250,11 @@ class Question:
                     found.append(statistic(_SIGNALS[part.function], signal(expr)))
         wanted = [sampled.setdefault(signal(self._named(name)), len(sampled)) for name in self.signals]
         used = sorted({name for expr in signals for name in names(expr)} & self._sources.keys())
-        inputs = ("time", *used, *self.keys)
+        cells = [one.register + k for one in self.program.doubts for k in range(3)] if self.doubts else []
+        noticed = [f" doubt {cell}" for cell in cells]
+        for name in noticed:
+            statistic(What.FINAL, signal(Name(name)))
+        inputs = ("time", *used, *noticed, *self.keys)
         kinds = {name: self._sources[name][1] for name in used} | {"time": Kind.REAL}
         kinds |= dict.fromkeys((key for key in self.keys if key not in kinds), Kind.REAL)
         # A number that varies and a signal of the same name: the signal, which is what a run has at each
@@ -260,7 +266,7 @@ class Question:
             tuple(signals),
         )
         asked = Asked(
-            tuple(self._sources[name][0] for name in used),
+            (*(self._sources[name][0] for name in used), *cells),
             kernel,
             tuple(kind_of(expr, kinds) is not Kind.REAL for expr in signals),
             tuple(statistics),
@@ -333,6 +339,18 @@ class Question:
                     parts[f"#{number}"] = np.sqrt(value) if part.function == "rms" else value
                 found[:, k] = vectorised(one.outer, {**values, **parts})
         return found
+
+    def doubtful(self, told: Told) -> dict[int, str]:
+        """What makes the results of runs doubtful, by row."""
+        doubts = self.program.doubts
+        if not doubts:
+            return {}
+        cells = told.statistics[:, -3 * len(doubts) :].reshape(-1, len(doubts), 3)
+        found: dict[int, list[str]] = {}
+        for row, place in np.argwhere(cells[:, :, 0] < np.inf).tolist():
+            sentence = doubts[place].sentence(cells[row, place].tolist())
+            found.setdefault(row, []).extend([] if sentence is None else [sentence])
+        return {row: "; ".join(sentences) for row, sentences in found.items()}
 
     def sampled(self, told: Told) -> Floats:
         """The signals that were asked for at the times of the grid: runs × times × signals."""

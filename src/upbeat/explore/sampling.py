@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from math import inf, prod
+from math import inf, isfinite, prod
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ Column = npt.NDArray[Any]
 
 MOST = 100_000_000
 """So many runs a study has at most: of more, nobody could keep the results."""
+
+SETTINGS = ("master.", "run.")
+"""What the names of settings begin with; all others are of units."""
 
 DESIGNS = {
     "grid": "every value with every other",
@@ -99,12 +102,16 @@ _POSITIVE = {"std", "sigma", "median", "a", "b"}
 def varied(key: str, given: Any) -> Any:
     """What `given` says about a parameter: `Listed`, `Spread`, or a frozen distribution of scipy.stats."""
     if hasattr(given, "ppf"):
-        return given
+        return _frozen(key, given)
     if isinstance(given, np.ndarray):
         given = given.tolist()
     if isinstance(given, (list, tuple, range)):
         if not given:
             raise InvalidInput(f"'{key}': the list of values is empty")
+        if (odd := _odd(key, given)) is not None:
+            raise InvalidInput(
+                f"'{key}': value {odd + 1} is {given[odd]!r}, which is no number as others of it are"
+            )
         return Listed(tuple(given))
     if not isinstance(given, Mapping):
         raise InvalidInput(
@@ -115,6 +122,31 @@ def varied(key: str, given: Any) -> Any:
     if "from" in given or "to" in given:
         return _ranged(key, given)
     return _spread(key, given)
+
+
+def _frozen(key: str, given: Any) -> Any:
+    """A distribution of scipy.stats, with all that it needs."""
+    try:
+        value = np.asarray(given.ppf(np.array([0.5])))
+        known = value.shape == (1,) and np.isfinite(value).all()
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        raise InvalidInput(
+            f"'{key}': this distribution has no values: it needs numbers, as in "
+            "scipy.stats.gamma(2.0, scale=0.1)"
+        )
+    return given
+
+
+def _odd(key: str, values: Sequence[Any]) -> int | None:
+    """The place of a value that is no number, where others are: no unit takes both."""
+    if key.startswith(SETTINGS):
+        return None
+    numbers = [isinstance(one, Real) for one in values]
+    if not any(numbers):
+        return None
+    return next((k for k, one in enumerate(values) if not numbers[k] or not isfinite(one)), None)
 
 
 def says_range(table: Mapping[str, Any]) -> bool:
@@ -361,6 +393,9 @@ def _array(values: Any) -> Column:
     return found
 
 
+_NO_POINTS = "{}: needs a line with the names of parameters, and at least one with values"
+
+
 def read_table(path: Path) -> dict[str, Column]:
     """The points in a CSV file: a column for each parameter, a row for each run."""
     try:
@@ -371,20 +406,29 @@ def read_table(path: Path) -> dict[str, Column]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileProblem(f"{path}: is no CSV file: {error}") from None
     if len(rows) < 2:
-        raise FileProblem(f"{path}: needs a line with the names of parameters, and at least one with values")
+        raise FileProblem(_NO_POINTS.format(path))
     head = [name.strip() for name in rows[0]]
     if len(set(head)) < len(head):
         raise FileProblem(f"{path}: line 1: a parameter has two columns")
     values: list[list[Any]] = [[] for _ in head]
+    lines = []
     for line, row in enumerate(rows[1:], 2):
         if not row:
             continue
+        lines.append(line)
         if len(row) != len(head):
             raise FileProblem(
                 f"{path}: line {line}: has {len(row)} values, but there are {len(head)} parameters"
             )
         for column, text in zip(values, row, strict=True):
             column.append(_read(text.strip()))
+    if not lines:
+        raise FileProblem(_NO_POINTS.format(path))
+    for name, column in zip(head, values, strict=True):
+        if (odd := _odd(name, column)) is not None:
+            raise FileProblem(
+                f"{path}: line {lines[odd]}: {column[odd]!r} is no number, as others of '{name}' are"
+            )
     return {name: _array(column) for name, column in zip(head, values, strict=True)}
 
 

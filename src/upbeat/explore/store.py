@@ -112,7 +112,7 @@ class Layout(NamedTuple):
         if unit:
             found["units"] = unit
         if name == "status":
-            found["meaning"] = "0 done, 1 failed, 2 ended by a unit, 255 not yet run"
+            found["meaning"] = "0 done, 1 failed, 2 ended by a unit, 3 doubtful (see reason), 255 not yet run"
         if name == "event_number":
             found["names"] = list(self.event_names)
         return found
@@ -418,6 +418,18 @@ def open_dataset(path: Path) -> Any:
 # ----------------------------------------------------------------------------------------------------
 
 
+def table_file(path: str | Path) -> Path:
+    """A place for a row for each run; complains before there is anything to lose."""
+    path = as_path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise InvalidInput(f"results of a study are saved as .csv or .parquet, not '{path.name}'")
+    if not path.absolute().parent.is_dir():
+        raise FileProblem(f"cannot write '{path}': the folder {path.absolute().parent} does not exist")
+    if path.is_dir():
+        raise FileProblem(f"cannot write '{path}': it is a folder")
+    return path
+
+
 class Results:
     """What a study has found: a row for each run, with its parameters, outputs and how it ended.
 
@@ -479,10 +491,23 @@ class Results:
         return found
 
     @property
+    def doubtful(self) -> npt.NDArray[np.bool_]:
+        """Which runs came to their end, but noticed what makes their results doubtful."""
+        found: npt.NDArray[np.bool_] = self["status"] == Status.DOUBTFUL
+        return found
+
+    @property
     def reasons(self) -> Counter[str]:
         """Why runs failed, and how many for each reason."""
-        failed = self.failed
-        return Counter(str(reason) for reason in self["reason"][failed]) if failed.any() else Counter()
+        return self._reasons(self.failed)
+
+    @property
+    def warnings(self) -> Counter[str]:
+        """What makes runs doubtful that came to their end, and how many."""
+        return self._reasons(self.doubtful)
+
+    def _reasons(self, chosen: npt.NDArray[np.bool_]) -> Counter[str]:
+        return Counter(str(reason) for reason in self["reason"][chosen]) if chosen.any() else Counter()
 
     def uncertainty(self, probabilities: Sequence[float] = (0.05, 0.5, 0.95)) -> dict[str, Spread]:
         """How the outputs are spread, and how well that is known: see
@@ -510,7 +535,7 @@ class Results:
 
     def save(self, path: str | Path) -> None:
         """Write a row for each run to a ``.csv`` or ``.parquet`` file."""
-        path = as_path(path)
+        path = table_file(path)
         names = self._scalars()
         if path.suffix == ".csv":
             import csv
@@ -525,7 +550,7 @@ class Results:
                             writer.writerow([next(number), *values])
             except OSError as error:
                 raise cannot_write(path, error) from None
-        elif path.suffix == ".parquet":
+        else:
             arrow = need("pyarrow", "parquet", "a Parquet file")
             parquet = need("pyarrow.parquet", "parquet", "a Parquet file")
             run, file = 0, None
@@ -541,8 +566,6 @@ class Results:
             finally:
                 if file is not None:
                     file.close()
-        else:
-            raise InvalidInput(f"results of a study are saved as .csv or .parquet, not '{path.name}'")
 
     def chunks(self, names: Sequence[str], rows: int = 1 << 16) -> Iterator[dict[str, npt.NDArray[Any]]]:
         """A few runs at a time, for results that are larger than memory."""

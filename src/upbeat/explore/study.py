@@ -308,7 +308,10 @@ class Study:
         total = len(self)
         began = time.monotonic()
         if kept.chunk is None:
-            kept.begin(self._chunk_size(hands))
+            size, tried = self._chunk_size(hands)
+            kept.begin(size)
+            if len(tried.status) == size:  # runs that take long are not made twice
+                kept.write(0, {key: column[:size] for key, column in self.columns.items()}, tried)
         assert kept.chunk is not None
         size = kept.chunk
         count = -(-total // size)
@@ -332,11 +335,10 @@ class Study:
             rows = slice(number * size, (number + 1) * size)
             yield Job(number, {key: column[rows] for key, column in self.columns.items()})
 
-    def _chunk_size(self, hands: Crew) -> int:
-        """By how long a few runs take: long enough that handing a chunk over costs little, and several for
-        each worker."""
-        total, tried = len(self), 2
-        answer: Answers | None = None
+    def _chunk_size(self, hands: Crew) -> tuple[int, Answers]:
+        """By how long the first runs take, whose answers are returned, too: long enough that handing a chunk
+        over costs little, and several for each worker."""
+        total, tried = len(self), 1
         while True:
             tried = min(tried, total)
             job = Job(0, {key: column[:tried] for key, column in self.columns.items()})
@@ -350,7 +352,7 @@ class Study:
         )
         share = total * each / (4 * hands.workers)
         seconds = max(hands.least, min(2.0, share))
-        return int(max(1, min(seconds / each, _LARGEST / width, total, 1_000_000)))
+        return int(max(1, min(seconds / each, _LARGEST / width, total, 1_000_000))), answer
 
     # ------------------------------------------------------------ answers
 

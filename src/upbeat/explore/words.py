@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
@@ -20,7 +22,9 @@ def summary(results: Results) -> dict[str, Any]:
     found: dict[str, Any] = {
         "runs": len(results),
         "failed": int(failed.sum()),
-        "reasons": dict(results.reasons.most_common(10)),
+        "reasons": _few(results.reasons),
+        "doubtful": int(results.doubtful.sum()),
+        "warnings": _few(_alike(results.warnings)),
         "parameters": list(results.parameters),
         "out": str(results.path) if results.path is not None else None,
         "outputs": {},
@@ -38,6 +42,29 @@ def summary(results: Results) -> dict[str, Any]:
             }
         else:
             found["outputs"][name] = None
+    return found
+
+
+_REASONS = 10
+"""So many reasons are shown."""
+_NUMBER = re.compile(r"(?<![\w'′])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+
+
+def _few(reasons: Counter[str]) -> dict[str, int]:
+    """Why runs failed, most often first. Very many reasons differ in numbers only, such as times."""
+    if len(reasons) > _REASONS:
+        reasons = _alike(reasons)
+    found = dict(reasons.most_common(_REASONS))
+    if others := reasons.total() - sum(found.values()):
+        found[f"{len(reasons) - _REASONS} other reasons, which the results have"] = others
+    return found
+
+
+def _alike(reasons: Counter[str]) -> Counter[str]:
+    """Those that differ in numbers only are one."""
+    found: Counter[str] = Counter()
+    for reason, count in reasons.items():
+        found[_NUMBER.sub("…", reason)] += count
     return found
 
 
@@ -59,6 +86,8 @@ def described(results: Results) -> str:
     for name, count in some.items():
         if count < found["runs"] - found["failed"]:
             lines.append(f"note: {name} has a value in {count:,} runs only")
+    for warning, count in found["warnings"].items():
+        lines.append(f"note: {count:,} runs are doubtful: {warning}")
     if found["out"]:
         lines.append(f"results in {found['out']}")
     return "\n".join(lines)
@@ -170,6 +199,7 @@ def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
         "estimates": {name: _numbers(one) for name, one in found.estimates.items()},
         "rms": found.rms,
         "converged": found.converged,
+        "gradients": found.gradients,
         "notes": list(found.notes),
     }
     rows: list[tuple[str, ...]] = [("parameter", "value", "95 % from", "to")]
@@ -177,7 +207,8 @@ def of_calibration(found: Calibration) -> tuple[dict[str, Any], str]:
         (name, *(f"{v:.6g}" for v in (one.value, one.low, one.high))) for name, one in found.estimates.items()
     ]
     rms = f"{found.rms:.3g} of sigma" if found.known else f"{100.0 * found.rms:.3g} % of the range of signals"
-    lines = [f"calibrated with {found.evaluations} runs; residuals {rms}"]
+    made = "gradients through equations" if found.gradients == "equations" else "gradients by differences"
+    lines = [f"calibrated with {found.evaluations} runs, {made}; residuals {rms}"]
     return data, "\n".join([*lines, *table(rows), *(f"note: {note}" for note in found.notes)])
 
 

@@ -10,10 +10,12 @@ planned once.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,7 +31,7 @@ from upbeat.engine.experiment import Experiment
 from upbeat.engine.native.ensemble import Floats, Ints, Runs, Told, numbers_of
 from upbeat.engine.run import known_error
 from upbeat.explore.outputs import Formula, OfTrace, Question
-from upbeat.explore.sampling import Column
+from upbeat.explore.sampling import SETTINGS, Column
 from upbeat.master.settings import master_from, settings_of
 from upbeat.trace.trace import Trace
 
@@ -46,6 +48,8 @@ class Status:
     FAILED = 1
     ENDED = 2
     """By a unit, which may do that."""
+    DOUBTFUL = 3
+    """It came to its end, but noticed what makes its results doubtful."""
     MISSING = 255
     """Not yet, in a store that is not complete."""
 
@@ -56,7 +60,7 @@ class Answers(NamedTuple):
     outputs: Floats
     status: npt.NDArray[np.uint8]
     reasons: list[str]
-    """Why a run failed; empty where it did not."""
+    """Why a run failed or is doubtful; empty where neither."""
     totals: Floats
     """Steps, steps that were sent back, events, the time reached."""
     samples: Floats
@@ -134,7 +138,7 @@ class Work:
 
     def _why_written(self, key: str) -> str | None:
         values = self.samples[key]
-        if key.startswith(_SETTINGS):
+        if key.startswith(SETTINGS):
             return "it is a setting of the master or of the run"
         if len(values) < 2:
             return ""
@@ -155,7 +159,13 @@ class Work:
     def check(self) -> None:
         """`InvalidInput` for names that mean nothing, and outputs that cannot be asked of these runs."""
         problems = Problems()
+        whose: dict[str, str] = {}
         for key, values in self.samples.items():
+            for name in names_in(key):
+                if (other := whose.setdefault(name, key)) != key:
+                    problems.add(
+                        ("study", "vary", key), f"'{name}' varies twice: '{other}' sets it, too", "Keep one."
+                    )
             for value in values:
                 try:
                     with_settings(self.experiment, {key: value})
@@ -257,6 +267,7 @@ class Group:
         self.work = work
         self.experiment = work.base if not chosen else _settled(with_settings(work.experiment, chosen))
         self.question = work.question(self.experiment)
+        self._watched = replace(self.question, doubts=True)
         self._loose = [key for key in work.keys if key not in chosen]
         self._mine = threading.local()  # a machine is for one thread
         self._all: list[Runs] = []
@@ -318,7 +329,7 @@ class Group:
             self.experiment.lowered,
             plan.scenario.units,
             self.experiment.span,
-            self.question.asked,
+            self._watched.asked,
             len(self.work.keys),
             self.places,
         )
@@ -365,7 +376,9 @@ class Group:
     def _in_core(self, columns: Mapping[str, Column], count: int) -> Answers:
         table = self.table(columns, count)
         told = self._runs.run(table)
-        return self.answers(told, table, told.failures)
+        found = self.answers(told, table, told.failures)
+        _doubt(found, self._watched.doubtful(told))
+        return found
 
     def answers(self, told: Told, table: Floats, failures: Mapping[int, RunError]) -> Answers:
         """What is asked of these runs, from what was told of them."""
@@ -393,19 +406,23 @@ class Group:
         told = Told.empty(count, self.question.asked)
         failures: dict[int, RunError] = {}
         wrong: dict[int, str] = {}
+        doubtful: dict[int, str] = {}
         extra = np.full((count, len(self.work.functions)), np.nan)
         record = None if self.work.functions else self.question.columns
         for row in range(count):
             trace: Trace | None
             try:
                 single = self.single({key: column[row] for key, column in columns.items()})
-                trace = single.with_(record=record).run(report=_quiet)
+                with _silent():
+                    trace = single.with_(record=record).run(report=_quiet)
             except RunError as error:
                 failures[row], trace = error, error.trace
             except InvalidInput as error:
                 wrong[row], trace = " ".join(str(error).split()), None
             if trace is None or not len(trace):
                 continue
+            if warnings := trace.info.get("warnings"):
+                doubtful[row] = "; ".join(warnings)
             one = self.question.told_by(trace, table[row])
             for name in Told._fields[:-1]:
                 getattr(told, name)[row] = getattr(one, name)[0]
@@ -420,6 +437,7 @@ class Group:
         found.outputs[:, len(self.work.formulas) :] = extra
         for row, reason in wrong.items():
             found.status[row], found.reasons[row] = Status.FAILED, reason
+        _doubt(found, doubtful)
         return found
 
     def close(self) -> None:
@@ -430,14 +448,44 @@ class Group:
             one.close()
 
 
+def _doubt(answers: Answers, doubtful: Mapping[int, str]) -> None:
+    """Say of runs that came to their end what makes their results doubtful."""
+    for row, reason in doubtful.items():
+        if answers.status[row] == Status.DONE:
+            answers.status[row], answers.reasons[row] = Status.DOUBTFUL, reason
+
+
+class _Silent(logging.Filter):
+    """Keeps a thread from logging what single runs warn of: the study counts it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.threads: set[int] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in self.threads
+
+
+_SILENT = _Silent()
+logging.getLogger("upbeat.run").addFilter(_SILENT)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    here = threading.get_ident()
+    _SILENT.threads.add(here)
+    try:
+        yield
+    finally:
+        _SILENT.threads.discard(here)
+
+
 def _quiet(time: float) -> None:
     """Many runs are one thing that takes its time: nobody wants to hear of each."""
 
 
 # ----------------------------------------------------------------------------------------------------
 # What varies, and what it is in a plan.
-
-_SETTINGS = ("master.", "run.")
 
 
 def names_in(key: str) -> tuple[str, ...]:
@@ -457,14 +505,11 @@ def with_settings(experiment: Experiment, values: Values) -> Experiment:
     """The experiment with other settings (``master.step``) and values (``car.m``)."""
     problems = Problems()
     for key, value in values.items():
-        if key.startswith(_SETTINGS):
+        if key.startswith(SETTINGS):
             experiment = _with_setting(experiment, key, value, problems)
     problems.raise_if_any("the study")
     own = {
-        name: value
-        for key, value in values.items()
-        if not key.startswith(_SETTINGS)
-        for name in names_in(key)
+        name: value for key, value in values.items() if not key.startswith(SETTINGS) for name in names_in(key)
     }
     return experiment.with_(scenario=experiment.scenario.with_values(own)) if own else experiment
 
