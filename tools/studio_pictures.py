@@ -82,7 +82,7 @@ def live(studio: Studio, browser: Any) -> Any:
     page = opened(studio, browser, "pushed.toml", "dark")
     page.get_by_label("Pace of the run").select_option("5")
     page.click("#run")
-    slider = page.get_by_label("push", exact=True)
+    slider = page.get_by_label("push during the run", exact=True)
     slider.wait_for()
     for force, after in (("1", 3.0), ("-0.6", 12.0), ("0.4", 22.0), ("0.9", 31.0)):
         until(page, f"studio.state.run.time > {after}")

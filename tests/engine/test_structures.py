@@ -515,8 +515,6 @@ def test_what_sees_one_structure_asks_for_one() -> None:
         made.monolithic,
         made.scenario.monolith,
         lambda: up.stability_of(made),
-        lambda: up.trust(made.run()),
-        lambda: up.recommend_step(made),
         lambda: up.simulate(
             up.Scenario({"n": up.Nested(valve(), up.Master(up.Fixed(0.1)))}), step=0.1, until=1.0
         ),

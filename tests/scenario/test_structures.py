@@ -205,7 +205,7 @@ def test_commands_know_structures(file: Path, capsys: pytest.CaptureFixture[str]
     assert "The run stopped at an event" in alone
 
 
-@pytest.mark.parametrize("command", ["schedule", "trust", "step", "profile"])
+@pytest.mark.parametrize("command", ["schedule", "profile"])
 def test_other_commands_ask_for_one(file: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, str(file)]) != 0
     assert "several structures ('shut', 'open', 'gone')" in capsys.readouterr().err

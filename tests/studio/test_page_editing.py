@@ -292,6 +292,25 @@ def test_what_is_typed_counts_without_enter(studio: Studio, page_of: Callable[..
     until(page, "studio.state.path === 'typed.toml' && studio.state.text.includes('m = 4.5 ')")
 
 
+def test_whoever_types_on_is_not_disturbed(studio: Studio, page_of: Callable[..., Any]) -> None:
+    """A field shows what was typed while the server is at it, and not the old value in between."""
+    (studio.folder / "typed-on.toml").write_text(PUSHED)
+    page = page_of(studio, "typed-on.toml")
+    page.route("**/api/view", lambda route: (time.sleep(0.5), route.continue_()))
+    page.click('[data-box="mass"] .title')
+    field = page.get_by_label("mass.m", exact=True)
+    field.fill("2.5")
+    field.press("Enter")
+    until(page, "studio.state.viewing && studio.state.text.includes('m = 2.5')")
+    assert field.input_value() == "2.5"
+    settle(page)
+    page.keyboard.type("7")
+    field.press("Enter")
+    settle(page)
+    assert field.input_value() == "2.57"
+    assert "m = 2.57" in text(page)
+
+
 def test_parameters_and_inputs_get_units_of_measure(studio: Studio, page_of: Callable[..., Any]) -> None:
     (studio.folder / "measured.toml").write_text(PUSHED)
     page = page_of(studio, "measured.toml")

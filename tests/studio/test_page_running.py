@@ -86,7 +86,7 @@ def test_a_slider_changes_a_run_and_reloading_finds_it(studio: Studio, page_of: 
     page = page_of(studio, "pushed.toml")
     page.get_by_label("Pace of the run").select_option("1")
     started(page)
-    slider = page.get_by_label("push", exact=True)
+    slider = page.get_by_label("push during the run", exact=True)
     slider.wait_for()
     assert last(page, "mass.x") in (0.0, NONE)
     slider.fill("1")

@@ -323,7 +323,7 @@ def test_fifty_units_do_not_overlap(studio: Studio) -> None:
         ("step", {"seconds": 5}, "steps"),
         ("schedule", {"cores": 2}, "critical path"),
         ("explain", {}, "Algebraic loops"),
-        ("discover", {"seconds": 2}, "Nothing happens"),
+        ("discover", {"seconds": 2}, "Nothing was seen to happen"),
         ("picture", {}, ""),
     ],
 )

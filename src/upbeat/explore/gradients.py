@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from upbeat.core.abilities import Model
 from upbeat.core.errors import UpbeatError
@@ -18,13 +18,13 @@ from upbeat.core.names import cell_names
 from upbeat.core.ports import Causality, Kind, Port
 from upbeat.engine.experiment import Experiment
 from upbeat.explore.work import names_in
-from upbeat.master.paces.pace import Fixed
+from upbeat.master.paces.pace import equal_steps
 from upbeat.scenario.assemble import Parts
 from upbeat.scenario.connection import Connection
 from upbeat.scenario.scenario import Scenario
 from upbeat.units.equations.arranging import free_name
 from upbeat.units.equations.data import Definition, Equations, Output, State
-from upbeat.units.equations.ode import Function, Ode, equations_of
+from upbeat.units.equations.ode import equations_of
 
 End = tuple[str, str]
 
@@ -58,7 +58,7 @@ def with_tangents(experiment: Experiment, keys: Sequence[str]) -> Tangents | Non
         any(parts)
         or experiment.master.ports
         or experiment.later()
-        or not isinstance(experiment.master.pace, Fixed)
+        or equal_steps(experiment.master.pace) is None
     ):
         return None
     grown: dict[str, _Grown] = {}
@@ -150,9 +150,7 @@ class _Grown:
         equations = replace(
             made, states=tuple(states), inputs=(*made.inputs, *inputs), outputs=tuple(outputs)
         )
-        if isinstance(model, Ode):
-            return Ode(equations=equations, solver=model.solver)
-        return Function(equations=equations)
+        return cast("Model", replace(cast("Any", model), equations=equations))
 
     def _rates(self, k: int) -> dict[Expr, Expr]:
         """How states, inputs and parameters change with the one of number k."""

@@ -50,7 +50,7 @@ from upbeat.master.couplings.coupling import Coupling
 from upbeat.master.inputs.approximation import Approximation
 from upbeat.master.master import Master
 from upbeat.master.paces.lookahead import LookAhead
-from upbeat.master.paces.pace import Fixed, nominal_step, scaled
+from upbeat.master.paces.pace import equal_steps, nominal_step, scaled
 from upbeat.scenario.merging.inline import path_of
 from upbeat.scenario.scenario import Scenario
 from upbeat.trace.trace import Trace, UnknownSignal
@@ -201,7 +201,7 @@ def _reals(values: Sequence[Any]) -> Numbers | None:
 def may_miss(experiment: Experiment) -> bool:
     """Whether conditions between units are looked at only where steps end anyway."""
     parts = experiment.structures.values() or (experiment,)
-    return any(part.scenario.events and type(part.plan.master.pace) is Fixed for part in parts)
+    return any(part.scenario.events and equal_steps(part.plan.master.pace) is not None for part in parts)
 
 
 def closer(experiment: Experiment, scenario: Scenario, master: Master) -> tuple[Scenario, Master]:

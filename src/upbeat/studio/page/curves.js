@@ -616,12 +616,13 @@ function Control({ one }) {
   if (value < min) min = span.current[0] = value;
   if (value > max) max = span.current[1] = value;
   const id = `control-${one.name}`;
+  const label = `${one.name} during the run`; // the parameter of the scenario may be on the page, too
   const body = one.kind === "boolean"
-    ? html`<input type="checkbox" role="switch" class="switch" id=${id} checked=${Boolean(one.value)} onChange=${(event) => move(one.name, event.target.checked)} />`
+    ? html`<input type="checkbox" role="switch" class="switch" id=${id} aria-label=${label} checked=${Boolean(one.value)} onChange=${(event) => move(one.name, event.target.checked)} />`
     : one.labels?.length
-      ? html`<select id=${id} onChange=${(event) => move(one.name, event.target.value)}>${one.labels.map(([code, label]) => html`<option key=${label} value=${label} selected=${one.value === label || one.value === code}>${label}</option>`)}</select>`
-      : one.kind === "string" || typeof one.value === "object" ? html`<${Field} id=${id} mono=${true} value=${one.value} onCommit=${(text) => move(one.name, one.kind === "string" ? text : parsed(text))} />`
-      : html`<input type="range" id=${id} min=${min} max=${max} step=${one.kind === "integer" ? 1 : (max - min) / 500 || 0.01} value=${value} onInput=${(event) => move(one.name, Number(event.target.value))} />
-        <${Field} mono=${true} value=${Number(value.toPrecision(6))} label=${`${one.name}, as a number`} onCommit=${(text) => { const typed = parsed(text); if (typeof typed === "number") move(one.name, typed); }} />`;
+      ? html`<select id=${id} aria-label=${label} onChange=${(event) => move(one.name, event.target.value)}>${one.labels.map(([code, label]) => html`<option key=${label} value=${label} selected=${one.value === label || one.value === code}>${label}</option>`)}</select>`
+      : one.kind === "string" || typeof one.value === "object" ? html`<${Field} id=${id} mono=${true} value=${one.value} label=${label} onCommit=${(text) => move(one.name, one.kind === "string" ? text : parsed(text))} />`
+      : html`<input type="range" id=${id} aria-label=${label} min=${min} max=${max} step=${one.kind === "integer" ? 1 : (max - min) / 500 || 0.01} value=${value} onInput=${(event) => move(one.name, Number(event.target.value))} />
+        <${Field} mono=${true} value=${Number(value.toPrecision(6))} label=${`${label}, as a number`} onCommit=${(text) => { const typed = parsed(text); if (typeof typed === "number") move(one.name, typed); }} />`;
   return html`<div class="control"><label for=${id} class="mono">${one.name}</label><span class="measure">${one.unit || ""}</span><div class="control-body">${body}</div></div>`;
 }

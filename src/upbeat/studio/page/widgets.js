@@ -99,17 +99,36 @@ export function Dialog({ title, children, onClose, wide, id }) {
 
 export const closeDialog = () => set({ dialog: null });
 
+const isWorking = (s = state) => s.editing > 0 || s.viewing;
+
+/**
+ * The text of a field: what is being typed (null if nothing), else what was typed last until the server has made
+ * something of it (showing the old value meanwhile would move the caret of whoever types on), else the value.
+ */
+function useTyped(value) {
+  const [typed, setTyped] = useState(null);
+  const [taken, setTaken] = useState(null);
+  const working = useStore(isWorking);
+  useEffect(() => {
+    if (!working) setTaken(null);
+  }, [working]);
+  const commit = (onCommit, trimmed = (text) => text) => {
+    if (typed !== null && trimmed(typed) !== trimmed(written(value))) {
+      onCommit(trimmed(typed));
+      setTaken(isWorking() ? trimmed(typed) : null);
+    }
+    setTyped(null);
+  };
+  return { typed, setTyped, commit, shown: typed ?? (working ? taken : null) ?? written(value) };
+}
+
 /**
  * A field for a value. What is typed counts when it is left or Enter is pressed; Escape takes it back.
  * While it has the focus nothing from outside changes it.
  */
 export function Field({ value, onCommit, label, id, kind = "text", placeholder, mono, disabled, tip, list }) {
-  const [typed, setTyped] = useState(null);
-  const shown = typed === null ? written(value) : typed;
-  const commit = () => {
-    if (typed !== null && typed !== written(value)) onCommit(typed);
-    setTyped(null);
-  };
+  const { typed, setTyped, commit: take, shown } = useTyped(value);
+  const commit = () => take(onCommit);
   const press = (event) => {
     if (event.key === "Enter") {
       commit();
@@ -130,14 +149,13 @@ export function Field({ value, onCommit, label, id, kind = "text", placeholder, 
  * Enter takes.
  */
 export function ExpressionField({ value, onCommit, unit, target, label, id, placeholder, autofocus }) {
-  const [typed, setTyped] = useState(null);
+  const { typed, setTyped, commit: leave, shown } = useTyped(value);
   const [answer, setAnswer] = useState(null);
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(0);
   const field = useRef();
   const asked = useRef(0);
   const caret = useRef(null);
-  const shown = typed === null ? written(value) : typed;
 
   useLayoutEffect(() => {
     if (caret.current === null) return;
@@ -179,8 +197,7 @@ export function ExpressionField({ value, onCommit, unit, target, label, id, plac
   };
   const commit = () => {
     setOpen(false);
-    if (typed !== null && typed.trim() !== written(value).trim()) onCommit(typed.trim());
-    setTyped(null);
+    leave(onCommit, (text) => text.trim());
     setAnswer(null);
   };
   const press = (event) => {
